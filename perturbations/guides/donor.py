@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,15 +16,7 @@ from perturbations.base.progress import Tick, no_tick, ticking_on
 from perturbations.base.records import Record, canonical, digest
 from perturbations.base.settings import Strict
 from perturbations.guides.main_object import ObjectAnalysis, parse_result
-from perturbations.guides.registry import (
-    Analysed,
-    Facts,
-    GuideRecipe,
-    GuideSettings,
-    Known,
-    ModelAnalysis,
-    ModelsOfRole,
-)
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 
 if TYPE_CHECKING:
@@ -32,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from perturbations.base.arrays import Image
+    from perturbations.guides.registry import Before, Clips, Files, Parameters, Results
     from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
     from perturbations.models import clip_model as clip_model
@@ -53,39 +46,17 @@ class PretrainedEmbedding(Strict):
     clip_revision: str | None = Field(None, description="its commit")
 
 
-class _EmbeddingModel(ModelsOfRole):
-    """The backend that embeds: the fixed descriptor, or CLIP."""
-
-    clip: str | None = None
-    clip_revision: str | None = None
-
-
 # --- the analyses ----------------------------------------------------------------------------------------------------
 
 
-class _Embedding(ModelAnalysis):
-    """Vectors of clips, which are compared."""
+class _FrameEmbedding(AnalysisRecipe):
+    """A vector per clip, from 12 uniformly sampled frames, by the fixed descriptor or by CLIP."""
 
+    role: ClassVar = "embedding"
     memory_mb: ClassVar = 4000
 
-    model: _EmbeddingModel
-
-    @classmethod
-    def settle(cls, settings: GuideSettings) -> Self:
-        """The recipe with the configuration's model."""
-        return cls.model_validate({"model": _EmbeddingModel.model_validate(settings.model("embedding"))})
-
-
-class _FrameEmbedding(_Embedding):
-    def run(
-        self,
-        clips: Sequence[CleanClip],
-        *,
-        files: Sequence[Path | None],
-        before: Mapping[str, AnalysisRow],
-        tick: Tick = no_tick,
-    ) -> list[Analysed | MediaError]:
-        """A vector per clip, from 12 uniformly sampled frames."""
+    def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
+        """The vector of each clip, and the model that gave it."""
         from perturbations.analysis import descriptor
         from perturbations.base.arrays import SAMPLED, uniform_indices
         from perturbations.media.footage import footage_of_each
@@ -101,7 +72,7 @@ class _FrameEmbedding(_Embedding):
             if self.is_offline:
                 vectors = iter([descriptor.describe(frames) for frames in sampled])
             else:
-                model = _clip_model(self.model.text)
+                model = _clip_model(canonical(self.model))
                 identity = {"backend": "pretrained", **model.identity}
                 vectors = iter(self._embedded(model, sampled) if sampled else ())
         backend = canonical({"embedding": {**identity, "query": "video"}})
@@ -134,9 +105,11 @@ class VideoFeatures(_FrameEmbedding):
         return model.mean_features(clips)
 
 
-class CaptionEmbedding(_Embedding):
+class CaptionEmbedding(AnalysisRecipe):
     """The features of the caption that the search for a clip's main object generated; their length counts."""
 
+    role: ClassVar = "embedding"
+    memory_mb: ClassVar = 4000
     after: ClassVar = "main_object"
 
     analysis: Literal["caption_embedding"] = "caption_embedding"
@@ -146,22 +119,14 @@ class CaptionEmbedding(_Embedding):
     @classmethod
     def settle(cls, settings: GuideSettings) -> CaptionEmbedding:
         """The recipe with the configuration's model and search for main objects."""
-        model = _EmbeddingModel.model_validate(settings.model("embedding"))
-        return cls(model=model, captions=ObjectAnalysis.settle(settings))
+        return cls.model_validate({"model": settings.model("embedding"), "captions": ObjectAnalysis.settle(settings)})
 
-    def run(
-        self,
-        clips: Sequence[CleanClip],
-        *,
-        files: Sequence[Path | None],
-        before: Mapping[str, AnalysisRow],
-        tick: Tick = no_tick,
-    ) -> list[Analysed | MediaError]:
+    def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
         """The features of each clip's generated caption, for the search of donors (the released event insertion)."""
         rows = [before[clip.item_id] for clip in clips]
         complete = [row for row in rows if row.status == COMPLETE]
         with ticking_on(tick):
-            model = _clip_model(self.model.text)
+            model = _clip_model(canonical(self.model))
             sentences = [parse_result(row.result or "").caption or "" for row in complete]
             vectors = iter(model.text_features(sentences) if complete else ())
         about = {"embedding": {"backend": "pretrained", **model.identity, "query": "caption"}}
@@ -180,9 +145,9 @@ class CaptionEmbedding(_Embedding):
 def _clip_model(settings: str) -> clip_model.ClipModel:
     from perturbations.models import clip_model
 
-    model = _EmbeddingModel.model_validate_json(settings)
+    model = json.loads(settings)
     return clip_model.load(
-        model.clip or "", revision=model.clip_revision, device=model.device or "cpu", dtype=model.dtype or "float32"
+        model["clip"], revision=model.get("clip_revision"), device=model["device"], dtype=model["dtype"]
     )
 
 
@@ -301,9 +266,7 @@ class DonorGuide(GuideRecipe):
             "has none: make it pretrained like backends.embedding, or choose the variant paper"
         ]
 
-    def find(
-        self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
-    ) -> DonorFacts:
+    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> DonorFacts:
         """The nearest clip of the corpus, without the clip itself and clips of the same file or the same frames."""
         import numpy as np
 
@@ -376,9 +339,7 @@ class RandomDonorGuide(GuideRecipe):
         """Clips are drawn out of those that have an analysis."""
         return self.corpus, "embedding"
 
-    def find(
-        self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
-    ) -> DonorFacts:
+    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> DonorFacts:
         """A clip of the corpus, drawn for the clip out of those long enough, or out of all where none is.
 
         Never the clip itself, nor one of its file or its frames.

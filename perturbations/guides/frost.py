@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -17,6 +16,7 @@ from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.base.arrays import Image
+    from perturbations.guides.registry import Parameters
     from perturbations.media.footage import CleanClip
 
 _FIRST = 5
@@ -62,9 +62,7 @@ class FrostGuide(GuideRecipe):
         choice = "first_five" if settings.variant == "released" else None
         return cls.model_validate({"choice": choice, "files": files})
 
-    def find(
-        self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
-    ) -> FrostFacts:
+    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> FrostFacts:
         """The photograph of a clip, drawn once per clip; none where the kernel draws the ice itself.
 
         Raises `MediaError` when the photograph cannot be read, where its size is a fact.

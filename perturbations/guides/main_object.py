@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,23 +15,17 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking_on
 from perturbations.base.records import canonical, parse_record
 from perturbations.base.settings import ModelName, Strict
-from perturbations.guides.registry import (
-    Analysed,
-    Facts,
-    GuideRecipe,
-    GuideSettings,
-    Known,
-    ModelAnalysis,
-    ModelsOfRole,
-)
-from perturbations.manifest.kinds import AnalysisRow
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from perturbations.guides.registry import Before, Clips, Files, Parameters, Results
     from perturbations.media.footage import CleanClip, Footage
     from perturbations.models import captioner, nouns, owlv2, yolo_world
+
+    _Detector = owlv2.OpenVocabularyDetector | yolo_world.WorldDetector
 
 _CAPTIONED_FRAMES = 16
 
@@ -66,19 +61,6 @@ class PretrainedMainObject(Strict):
         if self.detector == "yolo_world" and (self.yolo_world is None or self.yolo_world_revision is None):
             raise ValueError("the detector yolo_world needs `yolo_world`, its weights, and `yolo_world_revision`")
         return self
-
-
-class ObjectModel(ModelsOfRole):
-    """The backend that finds the object: motion, or models."""
-
-    captioner: str | None = None
-    captioner_revision: str | None = None
-    nouns: str | None = None
-    detector: Literal["owlv2", "yolo_world"] | None = None
-    owlv2: str | None = None
-    owlv2_revision: str | None = None
-    yolo_world: str | None = None
-    yolo_world_revision: str | None = None
 
 
 # --- result and facts ------------------------------------------------------------------------------------------------
@@ -123,29 +105,16 @@ def parse_result(text: str) -> MainObjects:
 # --- recipes ---------------------------------------------------------------------------------------------------------
 
 
-class ObjectAnalysis(ModelAnalysis):
+class ObjectAnalysis(AnalysisRecipe):
     """The search for main objects."""
 
+    role: ClassVar = "main_object"
     memory_mb: ClassVar = 24_000
-    seconds: ClassVar = 0.06
 
     analysis: Literal["main_object"] = "main_object"
     version: int = 4
-    model: ObjectModel
 
-    @classmethod
-    def settle(cls, settings: GuideSettings) -> ObjectAnalysis:
-        """The recipe for finding the main object."""
-        return cls(model=ObjectModel.model_validate(settings.model("main_object")))
-
-    def run(
-        self,
-        clips: Sequence[CleanClip],
-        *,
-        files: Sequence[Path | None],
-        before: Mapping[str, AnalysisRow],
-        tick: Tick = no_tick,
-    ) -> list[Analysed | MediaError]:
+    def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
         """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
         from perturbations.analysis import saliency
         from perturbations.media.footage import footage_of_each
@@ -155,8 +124,10 @@ class ObjectAnalysis(ModelAnalysis):
             footages = footage_of_each(clips, _around_sampled, tick, saliency.shrunk)
         else:
             footages = footage_of_each(clips, _sampled_and_each_second, tick)
+        whole = [seen for seen in footages if not isinstance(seen, MediaError)]
         with ticking_on(tick):
-            results = iter(_results(self.model, [seen for seen in footages if not isinstance(seen, MediaError)]))
+            search = _offline if self.is_offline else _pretrained
+            results = iter(list(search(canonical(self.model), whole)) if whole else ())
         return [seen if isinstance(seen, MediaError) else next(results) for seen in footages]
 
 
@@ -175,9 +146,7 @@ class MainObjectGuide(GuideRecipe):
         """The recipe for the main object, from the configuration."""
         return cls(analysis=ObjectAnalysis.settle(settings))
 
-    def find(
-        self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
-    ) -> _MainObjectFacts:
+    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> _MainObjectFacts:
         """The part of the analysis that the frames depend on, and what each box rests on."""
         objects = parse_result(known.row(item_id).result or "")
         return _MainObjectFacts(**{name: getattr(objects, name) for name in _MainObjectFacts.model_fields})
@@ -191,70 +160,56 @@ class MainObjectGuide(GuideRecipe):
 # --- the search ------------------------------------------------------------------------------------------------------
 
 
-def _results(model: ObjectModel, clips: Sequence[Footage]) -> list[Analysed]:
-    if not clips:
-        return []
-    detect = _offline if model.backend == "offline" else _pretrained
-    positions = [_sampled(clip.num_frames) for clip in clips]
-    results = []
-    for clip, sampled, sight in zip(clips, positions, detect(model, clips, positions), strict=True):
-        ranks = tracking.rank(sight.detected, clip.height, clip.width)
-        objects = tuple(map(tuple, ranks))
-        result = MainObjects(
-            caption=sight.caption,
-            keywords=tuple(sight.keywords),
-            positions=tuple(sampled),
-            objects=objects,
-            boxes=tuple(ranked[0].box if ranked else None for ranked in objects),
-            tracks=tuple(ranked[0].track if ranked else None for ranked in objects),
-            sources=tuple(source if ranked else None for source, ranked in zip(sight.sources, objects, strict=True)),
-        )
-        results.append(Analysed(result=result.text, backend=canonical({"main_object": sight.identity})))
-    return results
-
-
-class _Sight(NamedTuple):
-    """The models' results for a clip.
-
-    Detections per sampled frame and what they rest on, the clip's caption, and the words that were searched.
-    """
-
-    detected: list[list[tracking.Detection]]
-    sources: Sequence[_Source]
-    caption: str | None
-    keywords: Sequence[str]
-    identity: Mapping[str, object]
-
-
-def _offline(model: ObjectModel, clips: Sequence[Footage], positions: Sequence[list[int]]) -> list[_Sight]:
+def _offline(model: str, clips: Sequence[Footage]) -> Iterator[Analysed]:
     import numpy as np
 
     from perturbations.analysis import saliency
 
     identity = {"backend": "offline", "detector": "motion, else a central region"}
     alike = np.ones(1, np.float32)  # one object per clip: all boxes are of one track
-    sights = []
-    for clip, sampled in zip(clips, positions, strict=True):
-        seen = [saliency.sighting(clip.frames, position, (clip.height, clip.width)) for position in sampled]
+    for clip in clips:
+        size = clip.height, clip.width
+        seen = [saliency.sighting(clip.frames, position, size) for position in _sampled(clip.num_frames)]
         detected = [[tracking.Detection(frame.box, frame.overlap, "", alike)] for frame in seen]
-        sights.append(_Sight(detected, [frame.source for frame in seen], None, (), identity))
-    return sights
+        yield _result(clip, detected, [frame.source for frame in seen], None, (), identity)
 
 
-def _pretrained(model: ObjectModel, clips: Sequence[Footage], positions: Sequence[list[int]]) -> list[_Sight]:
-    models = _object_models(model.text)
+def _pretrained(model: str, clips: Sequence[Footage]) -> Iterator[Analysed]:
+    captioner, nouns, detector, roles = _object_models(model)
     seconds = [[clip.frames[place] for place in _each_second(clip.num_frames, clip.fps)] for clip in clips]
-    captions = models.captioner.describe(seconds)
-    keywords = models.nouns.keywords(captions)
+    captions = captioner.describe(seconds)
+    keywords = nouns.keywords(captions)
     # All frames of all clips in one list, each with its own clip's words.
+    positions = [_sampled(clip.num_frames) for clip in clips]
     pictures = [clip.frames[place] for clip, sampled in zip(clips, positions, strict=True) for place in sampled]
     words_of = [words for words, sampled in zip(keywords, positions, strict=True) for _ in sampled]
-    detected = iter(models.detector.detect(pictures, words_of))
-    identity = {"backend": "pretrained", **models.identity}
-    return [
-        _Sight([next(detected) for _ in sampled], ["detector"] * len(sampled), caption, words, identity)
-        for sampled, caption, words in zip(positions, captions, keywords, strict=True)
-    ]
+    found = iter(detector.detect(pictures, words_of))
+    identity = {"backend": "pretrained", **roles}
+    for clip, sampled, caption, words in zip(clips, positions, captions, keywords, strict=True):
+        detected = [next(found) for _ in sampled]
+        yield _result(clip, detected, ["detector"] * len(sampled), caption, words, identity)
+
+
+def _result(
+    clip: Footage,
+    detected: Sequence[Sequence[tracking.Detection]],
+    sources: Sequence[_Source],
+    caption: str | None,
+    keywords: Sequence[str],
+    identity: Mapping[str, object],
+) -> Analysed:
+    """The result of a clip: detections per sampled frame and what they rest on, its caption, and the searched words."""
+    objects = tuple(map(tuple, tracking.rank(detected, clip.height, clip.width)))
+    result = MainObjects(
+        caption=caption,
+        keywords=tuple(keywords),
+        positions=tuple(_sampled(clip.num_frames)),
+        objects=objects,
+        boxes=tuple(ranked[0].box if ranked else None for ranked in objects),
+        tracks=tuple(ranked[0].track if ranked else None for ranked in objects),
+        sources=tuple(source if ranked else None for source, ranked in zip(sources, objects, strict=True)),
+    )
+    return Analysed(result=result.text, backend=canonical({"main_object": identity}))
 
 
 def _sampled(num_frames: int) -> list[int]:
@@ -281,37 +236,29 @@ def _sampled_and_each_second(num_frames: int, fps: float) -> set[int]:
     return {*_sampled(num_frames), *_each_second(num_frames, fps)}
 
 
-class _ObjectModels(NamedTuple):
-    captioner: captioner.Captioner
-    nouns: nouns.Nouns
-    detector: owlv2.OpenVocabularyDetector | yolo_world.WorldDetector
-    identity: Mapping[str, object]
-
-
 # A job loads its models once.
 @lru_cache(maxsize=1)
-def _object_models(settings: str) -> _ObjectModels:
+def _object_models(settings: str) -> tuple[captioner.Captioner, nouns.Nouns, _Detector, Mapping[str, object]]:
+    """The captioner, the extractor of nouns, the detector, and what a row says of each."""
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
-    model = ObjectModel.model_validate_json(settings)
-    device, dtype = model.device or "cpu", model.dtype or "float32"
-    words = captioner.load(model.captioner or "", revision=model.captioner_revision, device=device, dtype=dtype)
-    finds_nouns = nouns.load(model.nouns or "")
-    detector: owlv2.OpenVocabularyDetector | yolo_world.WorldDetector
-    detector = owlv2.load(model.owlv2 or "", revision=model.owlv2_revision, device=device, dtype=dtype)
-    roles = {"captioner": words.identity, "nouns": finds_nouns.identity, "detector": detector.identity}
-    if model.detector == "yolo_world":
-        # OWLv2's vision tower still embeds the contents of the boxes.
-        roles["crops"] = detector.identity
-        detector = yolo_world.load(
-            model.yolo_world or "",
-            revision=model.yolo_world_revision or "",
-            embed=detector.embed,
-            device=device,
-            dtype="float32",
-        )
-        roles["detector"] = detector.identity
-    return _ObjectModels(words, finds_nouns, detector, roles)
+    model = json.loads(settings)
+    on = {"device": model["device"], "dtype": model["dtype"]}
+    words = captioner.load(model["captioner"], revision=model.get("captioner_revision"), **on)
+    finds_nouns = nouns.load(model["nouns"])
+    boxes = owlv2.load(model["owlv2"], revision=model.get("owlv2_revision"), **on)
+    roles = {"captioner": words.identity, "nouns": finds_nouns.identity, "detector": boxes.identity}
+    if model["detector"] != "yolo_world":
+        return words, finds_nouns, boxes, roles
+    # OWLv2's vision tower still embeds the contents of the boxes.
+    world = yolo_world.load(
+        model["yolo_world"],
+        revision=model["yolo_world_revision"],
+        embed=boxes.embed,
+        device=model["device"],
+        dtype="float32",
+    )
+    return words, finds_nouns, world, {**roles, "crops": boxes.identity, "detector": world.identity}
 
 
 GUIDES = {"main_object": MainObjectGuide}

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from perturbations.base import storage
-from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
-from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.analysis.motion import FrameMotion
+    from perturbations.guides.registry import Before, Clips, Files, Parameters, Results
     from perturbations.media.footage import CleanClip
 
 
@@ -21,7 +20,6 @@ class MotionAnalysis(AnalysisRecipe):
     """The motion of `num_frames` sampled frames; None: of all frames."""
 
     extension: ClassVar = ".parquet"
-    seconds: ClassVar = 0.2
 
     analysis: Literal["motion"] = "motion"
     version: int = 2
@@ -32,19 +30,12 @@ class MotionAnalysis(AnalysisRecipe):
         """The recipe for the motion of the stored frames: all, or the sampled ones."""
         return cls(num_frames=settings.sampled)
 
-    def run(
-        self,
-        clips: Sequence[CleanClip],
-        *,
-        files: Sequence[Path | None],
-        before: Mapping[str, AnalysisRow],
-        tick: Tick = no_tick,
-    ) -> list[Analysed | MediaError]:
+    def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
         """Write each clip's motion into its file."""
         from perturbations.analysis import motion
         from perturbations.media.clip import uniform_indices
 
-        results: list[Analysed | MediaError] = []
+        results: Results = []
         for clip, target in zip(clips, files, strict=True):
             assert target is not None
             only = set(uniform_indices(self.num_frames, clip.num_frames)) if self.num_frames else None
@@ -80,7 +71,7 @@ class MotionGuide(GuideRecipe):
         """The recipe for the motion of the clip, from the configuration."""
         return cls(analysis=MotionAnalysis.settle(settings))
 
-    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]) -> Facts:
+    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> Facts:
         """Empty facts, if the clip's motion was analysed: it is too large for a row, and its file can be made again."""
         known.row(item_id)
         return Facts()

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from perturbations.base.settings import Strict
     from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
+
+    Clips = Sequence[CleanClip]
+    """As many as `clips_at_once`, or fewer."""
+    Files = Sequence[Path | None]
+    """Per clip, the file for results that are too large for a row; None where a clip keeps no file."""
+    Before = Mapping[str, AnalysisRow]
+    """Item -> row of the analysis that another one builds on."""
+    Results = list["Analysed | MediaError"]
+    """The result of each clip, or its error."""
+    Parameters = Mapping[str, object]
+    """Of a kernel."""
 
 OFFLINE_MB = 1000
 """The memory of a job that loads no model."""
@@ -61,7 +72,7 @@ class GuideSettings:
         return str(getattr(self.roles[role], "backend", "offline"))
 
     def model(self, role: str) -> dict[str, object]:
-        """The fields of a role's `ModelsOfRole`."""
+        """The `model` of an analysis by a role's model."""
         settings = self.roles[role].model_dump(mode="json", exclude_none=True)
         on = {"device": self.device, "dtype": self.dtype, "batch_clips": self.batch_clips}
         return settings | (on if self.backend(role) == "pretrained" else {})
@@ -84,80 +95,46 @@ class AnalysisRecipe(Record):
     """All that determines the result of an analysis beside the clip; it is done once per clip for all severities.
 
     The default of `analysis` is the name of its manifest and of its jobs. The default of `version` is the present one:
-    an analysis declares a higher one when its results change.
+    an analysis declares a higher one when its results change. `model` are the settings of its model: `backend` and,
+    where that is "pretrained", the weights, `device`, `dtype` and `batch_clips`; None where it has no model.
 
     Attributes:
+        role: whose model it has, a key of `backends` in `config.yaml`.
         extension: of the file that it keeps beside its row; None where the row holds the whole result.
         after: the name of the analysis whose rows it builds on.
         memory_mb: the memory of a job with pretrained models.
-        seconds: CPU seconds per million pixels of its clips, offline.
     """
 
+    role: ClassVar[str | None] = None
     extension: ClassVar[str | None] = None
     after: ClassVar[str | None] = None
     memory_mb: ClassVar[int] = OFFLINE_MB
-    seconds: ClassVar[float] = 0.01
 
     analysis: str
     version: int = 1
+    model: dict[str, str | int] | None = None
 
     @classmethod
     def settle(cls, settings: GuideSettings) -> Self:
         """The recipe that the configuration asks for."""
-        raise NotImplementedError
+        return cls.model_validate({} if cls.role is None else {"model": settings.model(cls.role)})
 
-    def run(
-        self,
-        clips: Sequence[CleanClip],
-        *,
-        files: Sequence[Path | None],
-        before: Mapping[str, AnalysisRow],
-        tick: Tick = no_tick,
-    ) -> Sequence[Analysed | MediaError]:
+    def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
         """The result of each clip, or its error. Models are loaded once, at the first clips.
 
-        Args:
-            clips: as many as `clips_at_once`, or fewer.
-            files: per clip, the file for results that are too large for a row; None where a clip keeps no file.
-            before: item -> row of the analysis that this one builds on.
-            tick: called as a sign of life during long work.
+        `tick` is called as a sign of life during long work.
         """
         raise NotImplementedError
 
     @property
     def clips_at_once(self) -> int:
         """The number of clips per batch."""
-        return 1
+        return int((self.model or {}).get("batch_clips", 1))
 
     @property
     def is_offline(self) -> bool:
         """Whether it needs no weights."""
-        return True
-
-
-class ModelsOfRole(Record):
-    """A backend and its weights. Settings that a backend does not have are None."""
-
-    backend: Literal["offline", "pretrained"]
-    device: str | None = None
-    dtype: str | None = None
-    batch_clips: int | None = None
-
-
-class ModelAnalysis(AnalysisRecipe):
-    """An analysis by pretrained models or by what stands in for them."""
-
-    model: ModelsOfRole
-
-    @property
-    def clips_at_once(self) -> int:
-        """The batch size of the configuration."""
-        return self.model.batch_clips or 1
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether it needs no weights."""
-        return self.model.backend == "offline"
+        return (self.model or {}).get("backend") != "pretrained"
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,15 +210,10 @@ class GuideRecipe(Record):
         """Combinations that the configuration must not have, one line per mistake."""
         return []
 
-    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]) -> Facts:
+    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> Facts:
         """The facts of one clip. Raises `MediaError` where they cannot be found.
 
-        Args:
-            item_id: the clip.
-            known: the results of analyses.
-            seed: of the corpus.
-            draw: from 0 to 1, drawn for the clip, the same for all severities.
-            parameters: of the kernel.
+        `draw` is from 0 to 1, drawn for the clip, the same for all severities.
         """
         return Facts()
 
@@ -316,8 +288,8 @@ def _of_its_kind(value: Any) -> Any:
     """A guide's recipe, from its JSON, in its own type."""
     if not isinstance(value, dict):
         return value
-    if (kind := value.get("kind")) not in GUIDES:
-        raise ValueError(f"no guide {str(kind)[:60]!r}; known: {', '.join(GUIDES)}")
+    if (kind := str(value.get("kind"))) not in GUIDES:
+        raise ValueError(f"no guide {kind[:60]!r}; known: {', '.join(GUIDES)}")
     try:
         return get(kind).model_validate_json(json.dumps(value))
     except ValidationError as error:
@@ -329,17 +301,11 @@ AnyGuideRecipe = Annotated[SerializeAsAny[GuideRecipe], BeforeValidator(_of_its_
 """The type of a recipe's guide, for pydantic."""
 
 
-class _Named(Record):
-    model_config = Record.model_config | {"extra": "ignore"}
-
-    analysis: str
-
-
 def parse_analysis(text: str) -> AnalysisRecipe:
     """The recipe of an analysis, from a row or a job. Raises `ManifestError`."""
     try:
-        name = _Named.model_validate_json(text).analysis
-    except ValueError:
+        name = str(json.loads(text)["analysis"])
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise ManifestError(f"not an analysis: {text[:60]!r}") from None
     if name not in ANALYSES:
         raise ManifestError(f"not an analysis that there is: {name[:60]!r}; known: {', '.join(ANALYSES)}")

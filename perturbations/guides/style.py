@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -17,6 +17,7 @@ from perturbations.manifest.kinds import AnalysisRow
 
 if TYPE_CHECKING:
     from perturbations.base.arrays import Image
+    from perturbations.guides.registry import Parameters
     from perturbations.media.footage import CleanClip
     from perturbations.models import adain
     from perturbations.video.style import Painter
@@ -80,9 +81,7 @@ class StyleGuide(GuideRecipe):
         where = {"device": settings.device, "dtype": settings.dtype} if model["backend"] == "pretrained" else {}
         return cls.model_validate({**model, **where, "files": files})
 
-    def find(
-        self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Mapping[str, object]
-    ) -> StyleFacts:
+    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> StyleFacts:
         """The style of a clip: drawn once per clip, the same for all severities."""
         from perturbations.media import stills
         from perturbations.video import procedural_styles
