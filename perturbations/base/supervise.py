@@ -21,10 +21,10 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -83,9 +83,16 @@ def run(
     failures: Counter[str] = Counter()
     position = 0
     while position < len(tasks):
-        with _worker(work, tasks[position:], stall_limit_s) as next_reply:
+        # An interrupt between a child's start and the note to end it would leave it.
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)
+        parent, child = os.getpid(), None
+        try:
+            child = _Child()
+            if not child.pid:
+                _serve(work, tasks[position:], child, parent)
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
             for task in tasks[position:]:
-                kind, content = next_reply()
+                kind, content = child.next_reply(stall_limit_s)
                 if kind == "stop":
                     raise content
                 if kind in _TRIES:
@@ -101,65 +108,63 @@ def run(
                 yield TaskOutcome(task, content, None) if kind == "result" else TaskOutcome(task, None, content)
                 if kind in _TRIES:
                     break
+        finally:
+            if child is not None:
+                child.end()
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
-@contextmanager
-def _worker(
-    work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], stall_limit_s: float
-) -> Iterator[Callable[[], _Reply]]:
-    """A child that works on tasks: what it says of the next one, or how it ended. It is killed with what it started."""
-    alive = mmap.mmap(-1, 8)  # shared: a pipe would fill up while nobody reads
-    parent, pid, death = os.getpid(), 0, None
+class _Child:
+    """A forked process (`pid` is 0 within it), the pipe of its replies, and the count of its signs of life."""
 
-    def ended(options: int = 0) -> _Reply | None:
-        nonlocal death
-        if death is None:
-            try:
-                waited, status = os.waitpid(pid, options)
-                death = _death(os.waitstatus_to_exitcode(status)) if waited else None
-            except ChildProcessError:  # this process was started with SIGCHLD ignored
-                death = _VANISHED
-        return death
-
-    def next_reply() -> _Reply:
-        silent_s, seen = 0.0, alive[:]
-        while silent_s < stall_limit_s:
-            before = time.monotonic()
-            if receiver.poll(_POLL_S):
-                try:
-                    reply: _Reply = receiver.recv()
-                    return reply
-                except (EOFError, OSError):  # nothing, or half a message
-                    return ended() or _VANISHED
-            if (how := ended(os.WNOHANG)) and not receiver.poll(0):
-                return how  # its own children may keep the pipe open
-            # Time during which this process was stopped, or the machine slept, does not count as silence.
-            silent_s = silent_s + min(time.monotonic() - before, _COUNTED_S) if alive[:] == seen else 0.0
-            seen = alive[:]
-        return "hang", f"no progress for {stall_limit_s:g} s"
-
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)  # an interrupt before `pid` is known would leave it
-    try:
+    def __init__(self) -> None:
+        self.alive = mmap.mmap(-1, 8)  # shared: a pipe would fill up while nobody reads
+        self._death: _Reply | None = None
         try:
-            receiver, sender = Pipe(duplex=False)
-            pid = os.fork()
+            self._receiver, self.sender = Pipe(duplex=False)
+            self.pid = os.fork()
         except OSError as error:
             raise ToolError(f"no worker process can be started: {error.strerror}. Finished items are kept") from error
-        if not pid:
-            _serve(work, tasks, sender, alive, parent)
-        sender.close()
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        yield next_reply
-    finally:
-        if pid:
-            if death is None:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
-            ended()
-            receiver.close()
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        if self.pid:
+            self.sender.close()
+
+    def next_reply(self, stall_limit_s: float) -> _Reply:
+        """What it says of the next task, or how it ended."""
+        silent_s, seen = 0.0, self.alive[:]
+        while silent_s < stall_limit_s:
+            before = time.monotonic()
+            if self._receiver.poll(_POLL_S):
+                try:
+                    reply: _Reply = self._receiver.recv()
+                    return reply
+                except (EOFError, OSError):  # nothing, or half a message
+                    return self._wait() or _VANISHED
+            if (death := self._wait(os.WNOHANG)) and not self._receiver.poll(0):
+                return death  # its own children may keep the pipe open
+            # Time during which this process was stopped, or the machine slept, does not count as silence.
+            silent_s = silent_s + min(time.monotonic() - before, _COUNTED_S) if self.alive[:] == seen else 0.0
+            seen = self.alive[:]
+        return "hang", f"no progress for {stall_limit_s:g} s"
+
+    def _wait(self, options: int = 0) -> _Reply | None:
+        """How it ended; None where it need not be waited for, and has not."""
+        if self._death is None:
+            try:
+                pid, status = os.waitpid(self.pid, options)
+                self._death = _death(os.waitstatus_to_exitcode(status)) if pid else None
+            except ChildProcessError:  # this process was started with SIGCHLD ignored
+                self._death = _VANISHED
+        return self._death
+
+    def end(self) -> None:
+        """Kill it, and the processes that it started."""
+        if self._death is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._wait()
+        self._receiver.close()
 
 
 def _death(exit_code: int) -> _Reply:
@@ -183,13 +188,11 @@ def signal_name(number: int) -> str:
 # --- in the child -----------------------------------------------------------------------------------------------------
 
 
-def _serve(
-    work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], sender: Connection, alive: mmap.mmap, parent: int
-) -> NoReturn:
+def _serve(work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], child: _Child, parent: int) -> NoReturn:
     status, beats = 1, count(1)
 
     def tick() -> None:
-        alive[:] = next(beats).to_bytes(8, "big")
+        child.alive[:] = next(beats).to_bytes(8, "big")
 
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
@@ -207,7 +210,7 @@ def _serve(
             except Exception as error:
                 reply = _failure(error)
                 data = pickle.dumps(reply)
-            sender.send_bytes(data)  # which fails where the parent has ended
+            child.sender.send_bytes(data)  # which fails where the parent has ended
             if reply[0] in _TRIES or reply[0] == "stop":
                 break
         status = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from perturbations.base.records import digest
 from perturbations.base.storage import output_errors
 from perturbations.engine.clean_clips import scratch_file
 from perturbations.engine.frame_orders import frames_at
-from perturbations.engine.planned import PlannedClip, Realizations, Seen
+from perturbations.engine.planned import PlannedClip, Seen, realizations
 from perturbations.media import decoding, encoding, pixels, probing, received
 from perturbations.media.clip import Frame, MediaClip, even
 from perturbations.media.footage import CleanClip, times_of
@@ -20,79 +20,74 @@ from perturbations.plan.recipe import VideoRecipe
 
 
 def codec_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
-    """The plan of a clip whose frames are an encoder's."""
-    encoding = recipe.entry.encoding(recipe.params)
-    return _CodecClip(
-        recipe=recipe,
-        source=source,
-        drawn=Realizations(recipe, source),
-        height=source.height,
-        width=source.width,
-        num_frames=source.num_frames,
-        full_length=source.num_frames,
-        stores_stream=recipe.entry.damage is None and "bsf" not in encoding and source.cut is None,
-        encoding=encoding,
-    )
+    """The plan of a clip whose frames are an encoder's, or what a player shows where its stream arrives damaged."""
+    arguments = recipe.entry.encoding(recipe.params)
+    drawn = realizations(recipe, source)
 
-
-@dataclass(frozen=True, kw_only=True)
-class _CodecClip(PlannedClip):
-    """A clip that an encoder makes: its stream is the perturbed video, unless the stream arrives damaged.
-
-    `encoding` are the encoder's arguments.
-    """
-
-    encoding: Mapping[str, str | int | Fraction]
+    def write_stream(path: Path, tick: Tick) -> None:
+        _write_stream(source.whole, path, arguments, tick)
+        if (damage := recipe.entry.damage) is not None:
+            with output_errors(path):
+                path.write_bytes(damage(drawn(None), path.read_bytes(), **recipe.params))
 
     def frames(
-        self, *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
+        *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
     ) -> Iterator[Frame]:
-        recipe, source, whole = self.recipe, self.source, self.source.whole
-        if (damage := self.encoding.get("bsf")) is not None:
+        whole = source.whole
+        if (damage := arguments.get("bsf")) is not None:
             yield from at_clean_times(_received(source.clip.path, source, only, tick, damage=str(damage)), source)
             return
         name = digest([recipe.text, whole.sha256, whole.clip.start_s, whole.clip.end_s])
-        with scratch_file(whole, name, lambda path: self.write_stream(path, tick)) as path:
+        with scratch_file(whole, name, lambda path: write_stream(path, tick)) as path:
             if recipe.entry.damage is not None:
                 yield from at_clean_times(_received(path, source, only, tick), source)
                 return
             if source.cut is None:
-                frames, time_base = decoding.decode(MediaClip(path), only=only), probing.probe(path).time_base
-                in_seconds = ((frame, frame.pts * time_base) for frame in ticking(frames, tick))
+                decoded, time_base = decoding.decode(MediaClip(path), only=only), probing.probe(path).time_base
+                in_seconds = ((frame, frame.pts * time_base) for frame in ticking(decoded, tick))
                 yield from _in_ticks(in_seconds, source.timing.time_base)
                 return
             places = range(source.num_frames) if only is None else sorted(only)
             stream = replace(whole, clip=MediaClip(path), sha256=name)
-            frames = frames_at(stream, [source.first + place for place in places], tick)
-            in_clip = (frame._replace(position=frame.position - source.first) for frame in frames)
+            cut = frames_at(stream, [source.first + place for place in places], tick)
+            in_clip = (frame._replace(position=frame.position - source.first) for frame in cut)
             yield from at_clean_times(in_clip, source)
 
-    def write_stream(self, path: Path, tick: Tick) -> None:
-        """Write the stream: the encoder's own output for the whole video, damaged if the recipe says so.
+    return PlannedClip(
+        recipe=recipe,
+        source=source,
+        frames=frames,
+        height=source.height,
+        width=source.width,
+        num_frames=source.num_frames,
+        full_length=source.num_frames,
+        write_stream=write_stream,
+        stores_stream=recipe.entry.damage is None and "bsf" not in arguments and source.cut is None,
+    )
 
-        Whatever the file holds, the encoder gets the frames that decoding gives: so an array, or another file of the
-        same frames, has the same result, but where bitrates are shares of the file's.
-        """
-        recipe, source = self.recipe, self.source.whole
-        arguments = {name: _of_file(value, source.clip.path) for name, value in self.encoding.items()}
-        arguments["pix_fmt"] = pixels.storable_pix_fmt(str(arguments["pix_fmt"]), source.width, source.height)
-        info = probing.probe(source.clip.path)
-        arguments |= pixels.tagged_bt601(info.primaries, info.transfer)
-        frames = ticking(decoding.decode(source.clip), tick)
-        fed = "rgb24"
-        if arguments["pix_fmt"] == "yuv420p":
-            fed, to_planes = "yuv420p", pixels.to_planes()
-            frames = (frame._replace(image=to_planes(frame.image)) for frame in frames)
-        clock = source.timing
-        if probing.is_constant_rate(source.clip.path) or arguments.get("fps_mode") == "cfr":
-            # Frames are counted instead of ticks: the container's time base must not influence the rate control.
-            clock = even(clock)
-            frames = (frame._replace(pts=frame.position) for frame in frames)
-        aspect = source.sample_aspect
-        encoding.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments, sample_aspect=aspect)
-        if (damage := recipe.entry.damage) is not None:
-            with output_errors(path):
-                path.write_bytes(damage(self.drawn.of_clip, path.read_bytes(), **recipe.params))
+
+def _write_stream(source: CleanClip, path: Path, wanted: Mapping[str, str | int | Fraction], tick: Tick) -> None:
+    """Write the encoder's own output for the whole video; `wanted` are its arguments.
+
+    Whatever the file holds, the encoder gets the frames that decoding gives: so an array, or another file of the same
+    frames, has the same result, but where bitrates are shares of the file's.
+    """
+    arguments = {name: _of_file(value, source.clip.path) for name, value in wanted.items()}
+    arguments["pix_fmt"] = pixels.storable_pix_fmt(str(arguments["pix_fmt"]), source.width, source.height)
+    info = probing.probe(source.clip.path)
+    arguments |= pixels.tagged_bt601(info.primaries, info.transfer)
+    frames = ticking(decoding.decode(source.clip), tick)
+    fed = "rgb24"
+    if arguments["pix_fmt"] == "yuv420p":
+        fed, to_planes = "yuv420p", pixels.to_planes()
+        frames = (frame._replace(image=to_planes(frame.image)) for frame in frames)
+    clock = source.timing
+    if probing.is_constant_rate(source.clip.path) or arguments.get("fps_mode") == "cfr":
+        # Frames are counted instead of ticks: the container's time base must not influence the rate control.
+        clock = even(clock)
+        frames = (frame._replace(pts=frame.position) for frame in frames)
+    aspect = source.sample_aspect
+    encoding.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments, sample_aspect=aspect)
 
 
 def at_clean_times(frames: Iterable[Frame], source: CleanClip) -> Iterator[Frame]:

@@ -85,7 +85,7 @@ def _store_video(compared: _Comparison, target: Path, profile: str, *, with_soun
     size = planned.num_frames * planned.height * planned.width * 3
     kept: list[Frame] | None = [] if size <= _KEPT_BYTES else None  # of a long clip they are rendered again
     with storage.atomic_path(target) as temporary:
-        if planned.stores_stream:
+        if planned.stores_stream and planned.write_stream is not None:
             planned.write_stream(temporary, tick)
         else:
             encoding.encode(
