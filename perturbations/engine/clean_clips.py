@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from perturbations.base import limits, rng, storage
@@ -79,24 +80,23 @@ def cut_of(source: CompleteSource, video: CleanClip) -> Cut:
     return Cut(video_id=video.item_id, first=start, num_frames=video.num_frames)
 
 
-class Cuts:
-    """The places of clips in their videos; `videos` are rows of a `sources` manifest."""
+def cuts_in(videos: Sequence[SourceRow]) -> Callable[[CompleteSource], Cut]:
+    """Gives the places of clips in their videos, rows of a `sources` manifest.
 
-    def __init__(self, videos: Sequence[SourceRow]) -> None:
-        self._rows = {row.item_id: row for row in videos}
-        self._sources: dict[str, CleanClip] = {}
+    What it gives raises `MediaError` when the video cannot be used, or lacks the clip's frames.
+    """
+    rows = {row.item_id: row for row in videos}
+    opened = cache(source_of)
 
-    def of(self, source: CompleteSource) -> Cut:
-        """A clip's place. Raises `MediaError` when the video cannot be used, or lacks the clip's frames."""
-        video_id = source.source_video_id or ""
-        row = self._rows.get(video_id)
+    def cut(source: CompleteSource) -> Cut:
+        row = rows.get(source.source_video_id or "")
         if row is None:
             raise MediaError("its whole video is not listed: run the workflow, which lists it")
         if not isinstance(row, CompleteSource):
             raise MediaError(f"its whole video cannot be used: {row.error}")
-        if video_id not in self._sources:
-            self._sources[video_id] = source_of(row)
-        return cut_of(source, self._sources[video_id])
+        return cut_of(source, opened(row))
+
+    return cut
 
 
 @contextmanager

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from perturbations.base.errors import MediaError
 from perturbations.base.records import canonical
 from perturbations.engine import clean_clips
 from perturbations.engine.journal import Measured
@@ -58,25 +60,23 @@ def expected_video(
     source: CompleteSource,
     relative_path: str | None,
     known: Known = NOTHING_KNOWN,
-    cut: Cut | None = None,
+    cut_of: Callable[[CompleteSource], Cut | None] = lambda _: None,
 ) -> VideoRow:
-    """The row of a perturbed clip, without the measured columns.
+    """The row of a perturbed clip, without the measured columns; with a stage and the reason where it cannot be made.
 
-    Raises `MediaError` when the facts that a guided recipe needs of the clip are not known.
+    That is where the clip is not in its whole video, or the facts that a guided recipe needs of it are not known.
     """
-    facts = clean_clips.facts_of(recipe, source, known)
-    return video_with_facts(recipe, source, relative_path, facts, cut, known)
-
-
-def video_with_facts(
-    recipe: VideoRecipe,
-    source: CompleteSource,
-    relative_path: str | None,
-    facts: Facts | None,
-    cut: Cut | None,
-    known: Known = NOTHING_KNOWN,
-) -> VideoRow:
-    """The row of a perturbed clip whose facts are known, without the measured columns."""
+    cut: Cut | None = None
+    facts: Facts | None = None
+    stage: QuarantineStage | None = "source"
+    error: str | None = None
+    try:
+        cut = cut_of(source)
+        stage = "analysis"
+        facts = clean_clips.facts_of(recipe, source, known)
+        stage = None
+    except MediaError as reason:
+        error, cut = str(reason), None
     guide = None if facts is None else facts.text
     place = None if cut is None else cut.text
     return VideoRow(
@@ -94,7 +94,9 @@ def video_with_facts(
         seed=recipe.seed,
         recipe=recipe.text,
         recipe_id=recipe_id(recipe, source, guide, place),
-        path=relative_path,
+        path=relative_path if error is None else None,
+        stage=stage,
+        error=error,
         storage=_storage_name(recipe),
         sample_aspect_ratio=source.sample_aspect_ratio,
         duration_s=source.duration_s,

@@ -60,7 +60,7 @@ class PlannedClip:
 
 
 def realizations(recipe: VideoRecipe, source: CleanClip) -> Callable[[int | None], object]:
-    """Gives what is random in a frame of the video, or for None in the clip; None where nothing is."""
+    """Gives what is random in a frame of the video, or for None in the whole clip; None where nothing is."""
     entry, whole = recipe.entry, source.whole
 
     def draw(frame: int | None) -> object:
@@ -69,5 +69,6 @@ def realizations(recipe: VideoRecipe, source: CleanClip) -> Callable[[int | None
         generator = rng.generator(recipe.seed, whole.dataset, whole.item_id, entry.key, frame)
         return entry.realization(generator, whole.num_frames, whole.height, whole.width)
 
-    # A kernel that has a `shape` draws a few numbers, never an array of a frame's size, and needs them twice.
-    return draw if entry.shape is None else cache(draw)
+    kept = cache(draw)
+    # Those of frames only of a kernel that has a `shape`: it draws a few numbers, never an array of a frame's size.
+    return lambda frame: draw(frame) if frame is not None and entry.shape is None else kept(frame)

@@ -13,7 +13,7 @@ from perturbations.base import storage, supervise
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, counted, log_kept, no_tick, ticking
 from perturbations.engine import clean_clips, clip_rows, render_clip
-from perturbations.engine.clean_clips import Cuts, source_of
+from perturbations.engine.clean_clips import cuts_in, source_of
 from perturbations.engine.journal import Journal, Measured, member_name, pack, unpack
 from perturbations.guides.registry import Analysed, AnalysisRecipe, Known
 from perturbations.manifest import layout
@@ -123,12 +123,17 @@ def run_videos(
     expected: list[VideoRow] = []
     targets: dict[str, Path] = {}
     suffix = render_clip.extension(recipe) or ""
-    cuts = Cuts(videos) if recipe.whole_videos else None
+    cut_of = {"cut_of": cuts_in(videos)} if recipe.whole_videos else {}
     for source in sources:
         target = target_of(recipe, folder, source.item_id)
-        row = _expected(recipe, source, target.relative_to(root).as_posix() if target else None, known, cuts)
-        (expected if row.stage is None else rows).append(row)
+        path = target.relative_to(root).as_posix() if target else None
+        row = clip_rows.expected_video(recipe, source, path, known, **cut_of)
         targets |= {member_name(source.item_id, suffix): target} if target else {}
+        if row.error is None:
+            expected.append(row)
+        else:
+            _log.warning("quarantined %r: %s", row.item_id, row.error)
+            rows.append(row)
     # Clips of one video follow each other, because they share its decoded or encoded frames.
     expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
     tar = folder / layout.name("clip_tar", shard=layout.shard_of(journal))
@@ -166,19 +171,6 @@ def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
     """The file that an item of a recipe is stored in; None where nothing is stored."""
     suffix = render_clip.extension(recipe)
     return folder / (storage.file_stem(item_id) + suffix) if suffix else None
-
-
-def _expected(
-    recipe: VideoRecipe, source: CompleteSource, path: str | None, known: Known, cuts: Cuts | None
-) -> VideoRow:
-    """A clip's row before the clip is made; quarantined, with a stage, where it cannot be made."""
-    stage: QuarantineStage = "source"
-    try:
-        cut = None if cuts is None else cuts.of(source)
-        stage = "analysis"
-        return clip_rows.expected_video(recipe, source, path, known, cut)
-    except MediaError as error:
-        return _quarantined(clip_rows.video_with_facts(recipe, source, None, None, None, known), stage, str(error))
 
 
 def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence[CompleteSource] = ()) -> CleanClip:

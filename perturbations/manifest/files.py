@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice, pairwise
@@ -13,7 +13,6 @@ from typing import Any, Generic, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perturbations.base import storage
@@ -88,7 +87,7 @@ def _write_tables(path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], a
 def _in_order(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path) -> Iterator[pa.Table]:
     """The rows of tables in the order of their key, empty keys first, in tables of `parquet.GROUP` rows and the rest.
 
-    Few rows are sorted in memory, others on the disk, in an empty `folder`.
+    One table is in this order. Few rows of several are sorted in memory, others on the disk, in an empty `folder`.
     """
     some, held = iter(tables), list[pa.Table]()
     for table in some:
@@ -96,7 +95,11 @@ def _in_order(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path) -> I
         if sum(map(len, held)) > parquet.GROUP:
             yield from parquet.in_groups(_sorted_on_disk(kind, chain(held, some), folder))
             return
-    if held:
+    if len(held) < 2:
+        yield from parquet.in_groups(held)
+    else:
+        import pyarrow.compute as pc  # not at the top: a job of clips has one table
+
         table = pa.concat_tables(held)
         # A further column per key says which are empty.
         columns = [column for name in kind.key for column in (pc.is_valid(table[name]), table[name])]
@@ -206,46 +209,46 @@ def _rows_at(path: Path, kind: RowKind[RowT], numbers: Numbers, *, kept: object 
 
 
 def _rows_of(path: Path, kind: RowKind[RowT], table: pa.Table) -> list[RowT]:
-    _check_cells(path, kind, table)
-    names = table.column_names
-    columns = [_cells(table[name].combine_chunks()) for name in names]
-    if "vector" in names:
-        place = names.index("vector")
-        if any(None in value for value in columns[place] if value is not None):
+    columns = {name: _cells(table[name]) for name in table.column_names}
+    _check_cells(path, kind, columns)
+    if "vector" in columns:
+        if any(None in value for value in columns["vector"] if value is not None):
             raise ManifestError(f"{path} has a row whose column 'vector' has an empty place")
-        columns[place] = [None if value is None else tuple(value) for value in columns[place]]
-    statuses = columns[names.index("status")] if "status" in names else [None] * table.num_rows
-    lines = zip(*columns, strict=True)
+        columns["vector"] = [None if value is None else tuple(value) for value in columns["vector"]]
+    statuses = columns.get("status", [None] * table.num_rows)
+    lines = zip(*columns.values(), strict=True)
     return [
-        kind.type_of(status)(**dict(zip(names, values, strict=True)))
+        kind.type_of(status)(**dict(zip(columns, values, strict=True)))
         for status, values in zip(statuses, lines, strict=True)
     ]
 
 
-def _cells(column: pa.Array) -> list[Any]:
+def _cells(column: pa.ChunkedArray) -> list[Any]:
     """A column's values; texts that are equal are one object, because most columns repeat few texts."""
+    values = column.to_pylist()
     if not pa.types.is_string(column.type):
-        return column.to_pylist()  # type: ignore[no-any-return]
-    encoded = column.dictionary_encode()
-    values = [*encoded.dictionary.to_pylist(), None]
-    return [values[-1 if place is None else place] for place in encoded.indices.to_pylist()]
+        return values  # type: ignore[no-any-return]
+    texts: dict[str | None, str | None] = {}
+    return [texts.setdefault(value, value) for value in values]
 
 
-def _check_cells(path: Path, kind: RowKind[RowT], table: pa.Table) -> None:
+def _check_cells(path: Path, kind: RowKind[RowT], columns: Mapping[str, list[Any]]) -> None:
     """Raise `ManifestError` for an empty cell that must be filled, and for an unknown word."""
     for column in columns_of(kind.row):
-        cells = table[column.name]
-        if cells.null_count and not column.optional:
+        cells = columns[column.name]
+        if not column.optional and None in cells:
             raise ManifestError(f"{path} has a row whose column '{column.name}' is empty")
-        if column.words is not None and (unknown := set(pc.unique(cells).to_pylist()) - {*column.words, None}):
+        if column.words is not None and (unknown := {*cells} - {*column.words, None}):
             raise ManifestError(
                 f"{path} has a row whose column '{column.name}' holds {str(min(map(str, unknown)))[:80]!r}; "
                 f"known: {', '.join(column.words)}"
             )
     if kind.complete is not None:
-        complete = table.filter(pc.match_substring(table["status"], "complete"))
         for column in columns_of(kind.complete):
-            if complete[column.name].null_count and not column.optional:
+            cells = columns[column.name]
+            if not column.optional and any(
+                cell is None and status == COMPLETE for cell, status in zip(cells, columns["status"], strict=True)
+            ):
                 raise ManifestError(f"{path} has a complete row whose column '{column.name}' is empty")
 
 
@@ -298,11 +301,15 @@ def read_columns(path: Path, *names: str) -> pa.Table:
 
 def stored_bytes(path: Path) -> int:
     """The bytes of the files that a manifest lists. Raises `ManifestError`."""
+    import pyarrow.compute as pc
+
     return pc.sum(read_columns(path, "bytes")["bytes"]).as_py() or 0
 
 
 def failed_rows(path: Path) -> list[dict[str, str | None]]:
     """The items of a manifest or a part that are not complete: `item_id`, `stage`, `error`. Raises `ManifestError`."""
+    import pyarrow.compute as pc
+
     rows = read_columns(path, "item_id", "stage", "error", "status")
     return rows.filter(pc.not_equal(rows["status"], COMPLETE)).to_pylist()  # type: ignore[no-any-return]
 
