@@ -326,7 +326,7 @@ _KEYS = {
     "evaluation": "Evaluation",
     "models": "EvaluatedModel",
     "method entries": "MethodEntry",
-    "limits": "LimitsSection",
+    "limits": "Limits",
 }
 BLOCKS: dict[str, Callable[[], str]] = {
     "suites": of_suites,

@@ -7,11 +7,12 @@ children have them too.
 from __future__ import annotations
 
 import io
-import json
 import warnings
-from dataclasses import asdict, dataclass, fields
 
-from perturbations.base.errors import ConfigError, MediaError
+from pydantic import Field, ValidationError
+
+from perturbations.base.errors import ConfigError, MediaError, cut
+from perturbations.base.records import Record
 
 _MIB = 1 << 20
 # A decoder that predicts frames from other frames keeps up to 16 of them and the current one. A decoder of key frames
@@ -20,21 +21,19 @@ _KEPT_FRAMES, _KEPT_FRAMES_INTRA = 17, 2
 _RGB_BYTES = 3 * 3  # what a converter and its reader hold: 3 frames of 3 bytes per pixel
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Whole numbers above 0.
+class Limits(Record):
+    """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
 
-    Attributes:
-        frame_pixels: width x height of a frame, and of a style's or a frost's image.
-        frames: frames of a video file.
-        seconds: length of a video file, in seconds.
-        decode_mib: memory for decoding a file, in MiB, as estimated before the first frame.
-    """
-
-    frame_pixels: int = 40_000_000
-    frames: int = 500_000
-    seconds: int = 21_600
-    decode_mib: int = 4096
+    frame_pixels: int = Field(
+        40_000_000, ge=1, description="width x height of a frame, or of an image of a style or of frost"
+    )
+    frames: int = Field(500_000, ge=1, description="frames of a video file, whole or cut from")
+    seconds: int = Field(21_600, ge=1, description="length of a video file, whole or cut from, in s")
+    decode_mib: int = Field(
+        4096,
+        ge=1,
+        description="memory that decoding a file takes, in MiB, computed before the first frame is decoded",
+    )
 
 
 DEFAULT = Limits()
@@ -53,24 +52,13 @@ def use(limits: Limits) -> None:
     _limits[0] = limits
 
 
-def text(limits: Limits) -> str:
-    """Limits as JSON, as `parse` reads them."""
-    return json.dumps(asdict(limits))
-
-
 def parse(document: str) -> Limits:
     """Limits from JSON; a limit that is not in it has its default. Raises `ConfigError` naming the key."""
     try:
-        values = {**json.loads(document)}
-    except (ValueError, TypeError):
-        raise ConfigError(f"limits: a JSON object such as {text(DEFAULT)}, not {document[:100]!r}") from None
-    known = [field.name for field in fields(Limits)]
-    for name, value in values.items():
-        if name not in known:
-            raise ConfigError(f"limits.{name[:100]}: unknown key; known: {', '.join(known)}")
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"limits.{name}: a whole number above 0, not {str(value)[:100]}")
-    return Limits(**values)
+        return Limits.model_validate_json(document)
+    except ValidationError as error:
+        lines = [".".join(("limits", *map(str, line["loc"]))) + f": {line['msg']}" for line in error.errors()]
+        raise ConfigError(f"{cut('; '.join(lines), 500)}; known: {', '.join(Limits.model_fields)}") from None
 
 
 def check_size(width: int, height: int, what: str = "a frame") -> None:

@@ -21,7 +21,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from perturbations import __version__
-from perturbations.base import limits, progress, shown, things
+from perturbations.base import progress, shown, things
 from perturbations.base.errors import PerturbationError, UnknownPerturbationError
 from perturbations.cli import rules
 
@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             work = rules.prepared(words[1:])
             work()
             return 0
+        from perturbations.base import limits  # its library is slow to load, and a page of help needs none
+
         limits.use(limits.parse(options.limits))
         things.use(options.plugins)
         command: Command = options.command

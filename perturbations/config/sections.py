@@ -19,7 +19,8 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from perturbations.base import features, limits
+from perturbations.base import features
+from perturbations.base.limits import Limits
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, KeySeverity, Seed, Strict, Whole, distinct
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.datasets import registry as datasets
@@ -124,23 +125,6 @@ class StorageSettings(Strict):
         return {"tier": self.tier, "num_frames": self.num_frames} if self.tier == "frames" else {"tier": self.tier}
 
 
-class LimitsSection(Strict):
-    """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
-
-    frame_pixels: Whole = Field(
-        limits.DEFAULT.frame_pixels,
-        ge=1,
-        description="width x height of a frame, or of an image of a style or of frost",
-    )
-    frames: Whole = Field(limits.DEFAULT.frames, ge=1, description="frames of a video file, whole or cut from")
-    seconds: Whole = Field(limits.DEFAULT.seconds, ge=1, description="length of a video file, whole or cut from, in s")
-    decode_mib: Whole = Field(
-        limits.DEFAULT.decode_mib,
-        ge=1,
-        description="memory that decoding a file takes, in MiB, computed before the first frame is decoded",
-    )
-
-
 def _with_suites(schema: JsonDict) -> None:
     """Let the JSON schema list the suites."""
     schema["propertyNames"] = {"enum": list(registry.suites())}
@@ -175,9 +159,7 @@ class _Config(Strict):
         le=86_400,
         description="timeout in s: an item whose decoder gives no frame for this time is stopped",
     )
-    limits: LimitsSection = Field(
-        default_factory=LimitsSection, description="what one file may ask for before its item is refused"
-    )
+    limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
     _places: LinesOfKeys = PrivateAttr(NOWHERE)
     _workplace: Path = PrivateAttr(Path())
 
