@@ -44,16 +44,16 @@ def test_the_score_is_the_paper_s_and_persistence_outweighs_a_larger_box() -> No
         [],
     ]
     (first, second, third, _) = tracking.rank(frames, 40, 100)
-    by_label = {item.label: item for item in first}
-    assert by_label["dog"].score == pytest.approx(0.5 * 2 / 4 + 0.3 * 100 / 4000 + 0.2 * 0.9, abs=1e-4)
-    assert by_label["man"].score == pytest.approx(0.5 * 1 / 4 + 0.3 * 2000 / 4000 + 0.2 * 0.2, abs=1e-4)
-    assert [item.label for item in first] == ["dog", "man"]
-    assert second[0].score == pytest.approx(0.5 * 2 / 4 + 0.3 * 100 / 4000 + 0.2 * 0.7, abs=1e-4)
+    by_label = {item["label"]: item for item in first}
+    assert by_label["dog"]["score"] == pytest.approx(0.5 * 2 / 4 + 0.3 * 100 / 4000 + 0.2 * 0.9, abs=1e-4)
+    assert by_label["man"]["score"] == pytest.approx(0.5 * 1 / 4 + 0.3 * 2000 / 4000 + 0.2 * 0.2, abs=1e-4)
+    assert [item["label"] for item in first] == ["dog", "man"]
+    assert second[0]["score"] == pytest.approx(0.5 * 2 / 4 + 0.3 * 100 / 4000 + 0.2 * 0.7, abs=1e-4)
     assert third == []
     lasting = [[seen(UP, (0, 0, 20, 20), 0.3)] for _ in range(4)]
     lasting[1].insert(0, seen(RIGHT, (0, 0, 100, 40), 0.6))
     ranked = tracking.rank(lasting, 40, 100)
-    assert [item.track for item in ranked[1]] == [0, 1]
+    assert [item["track"] for item in ranked[1]] == [0, 1]
 
 
 # --- interpolation ---------------------------------------------------------------------------------------------------

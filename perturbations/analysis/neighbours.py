@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +13,10 @@ _DECIMALS = 12  # of a similarity: vectors of the same direction but different l
 _ROWS = 1024  # vectors per sum
 
 
-class Neighbour(NamedTuple):
-    """A vector's position in the index, and its similarity to the query: the cosine to 12 decimals, or the product."""
+def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.NDArray[np.bool_]) -> tuple[int, float] | None:
+    """The position of the vector most like the query, and the cosine, to 12 decimals.
 
-    position: int
-    similarity: float
-
-
-def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.NDArray[np.bool_]) -> Neighbour | None:
-    """The vector most like the query; None where all are excluded, or `vectors` is empty.
-
+    None where all are excluded, or `vectors` is empty.
     Among equals, the smallest position wins: with an index sorted by id, the result does not depend on the order in
     which the index was collected. The similarity of two vectors depends on these two alone, to the last bit. A vector
     of length 0 has no direction, so its similarity to any other is 0.
@@ -36,8 +29,10 @@ def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.NDArray[
     return largest_product(_direction(query), _direction(vectors), excluded)
 
 
-def largest_product(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.NDArray[np.bool_]) -> Neighbour | None:
-    """The vector with the largest dot product with the query; arguments are those of `nearest`.
+def largest_product(
+    query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.NDArray[np.bool_]
+) -> tuple[int, float] | None:
+    """The position of the vector with the largest dot product with the query, and that; else as `nearest`.
 
     The lengths of the vectors count: of two of the same direction the longer wins. Among equals, the smallest position
     does.
@@ -51,7 +46,7 @@ def largest_product(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.
     products = np.concatenate([(index[part] * np.asarray(query, np.float64)).sum(axis=1) for part in parts])
     similarities = products.round(_DECIMALS) + 0.0  # which makes a negative zero positive
     first = int(similarities.argmax())
-    return Neighbour(int(allowed[first]), float(similarities[first]))
+    return int(allowed[first]), float(similarities[first])
 
 
 def _direction(vectors: npt.ArrayLike) -> _Vectors:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from perturbations.base.records import Record
 
 _SAME = 0.85
 """Above this cosine similarity, an object of another frame belongs to the track."""
@@ -33,20 +31,12 @@ class Detection(NamedTuple):
     embedding: npt.NDArray[np.float32]
 
 
-class Object(Record):
-    """A ranked object of one frame, as rows keep it.
+Object = dict[str, Any]
+"""A ranked object of one frame, as rows keep it.
 
-    `box` is (x0, y0, x1, y1) in pixels; `track` a number; `confidence`, `persistence`, `area` and `score` lie in
-    [0, 1], see `rank`.
-    """
-
-    label: str
-    box: tuple[float, float, float, float]
-    confidence: float
-    track: int
-    persistence: float
-    area: float
-    score: float
+`label`; `box`, (x0, y0, x1, y1) in pixels; `track`, a number; `confidence`, `persistence`, `area` and `score`, in
+[0, 1], see `rank`.
+"""
 
 
 def track(frames: Sequence[Sequence[Detection]]) -> list[list[int]]:
@@ -89,18 +79,16 @@ def rank(frames: Sequence[Sequence[Detection]], height: int, width: int) -> list
             confidence = float(detection.score)
             persistence = float(appearances[index] / len(frames))
             area = (x1 - x0) * (y1 - y0) / (height * width)
-            objects.append(
-                Object(
-                    label=detection.label,
-                    box=(round(float(x0), 2), round(float(y0), 2), round(float(x1), 2), round(float(y1), 2)),
-                    confidence=round(confidence, 4),
-                    track=index,
-                    persistence=round(persistence, 4),
-                    area=round(area, 4),
-                    score=round(_PERSISTENCE * persistence + _AREA * area + _CONFIDENCE * confidence, 4),
-                )
-            )
-        ranked.append(sorted(objects, key=lambda ranked_object: -ranked_object.score))
+            numbers = {
+                "confidence": confidence,
+                "persistence": persistence,
+                "area": area,
+                "score": _PERSISTENCE * persistence + _AREA * area + _CONFIDENCE * confidence,
+            }
+            box = tuple(round(float(edge), 2) for edge in detection.box)
+            rounded = {name: round(float(number), 4) for name, number in numbers.items()}
+            objects.append({"label": detection.label, "box": box, "track": index, **rounded})
+        ranked.append(sorted(objects, key=lambda ranked_object: -ranked_object["score"]))
     return ranked
 
 

@@ -280,7 +280,8 @@ class DonorGuide(GuideRecipe):
         nearest = search(query.vector or (), vectors, same) if len(donors) else None
         if nearest is None:
             raise MediaError(f"no other clip in the corpus `{self.corpus}` to insert a segment of")
-        return _facts_of(donors[nearest.position], round(nearest.similarity, 6))
+        position, similarity = nearest
+        return _facts_of(donors[position], round(similarity, 6))
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> tuple[int, float]:
         """The number of the donor's frames, and how many of them pass per frame of the clip."""

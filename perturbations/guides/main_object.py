@@ -205,8 +205,8 @@ def _result(
         keywords=tuple(keywords),
         positions=tuple(_sampled(clip.num_frames)),
         objects=objects,
-        boxes=tuple(ranked[0].box if ranked else None for ranked in objects),
-        tracks=tuple(ranked[0].track if ranked else None for ranked in objects),
+        boxes=tuple(ranked[0]["box"] if ranked else None for ranked in objects),
+        tracks=tuple(ranked[0]["track"] if ranked else None for ranked in objects),
         sources=tuple(source if ranked else None for source, ranked in zip(sources, objects, strict=True)),
     )
     return Analysed(result=result.text, backend=canonical({"main_object": identity}))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from perturbations.base import tars
 from perturbations.base.errors import MediaError
@@ -105,26 +105,23 @@ def transport_counter(path: Path, position: int | None) -> int | None:
 # --- what is shown ----------------------------------------------------------------------------------------------------
 
 
-class HiddenEdges(NamedTuple):
-    """How many columns and rows of the coded picture are not shown; below 0, what is shown begins before it."""
-
-    left: int = 0
-    right: int = 0
-    top: int = 0
-    bottom: int = 0
+_Edges = tuple[int, int, int, int]
+"""How much of a coded picture is not shown: left, right, top, bottom."""
 
 
-def hidden_edges(path: Path, container: str, index: int, video_index: int) -> HiddenEdges:
+def hidden_edges(path: Path, container: str, index: int, video_index: int) -> _Edges:
     """What a container hides of a stream's pictures: by `clap` of MP4, by PixelCrop of Matroska.
 
+    Columns at the left and right, rows at the top and bottom; below 0, what is shown begins before the picture.
     `container` is libav's name of it, `index` the stream's place in the file, `video_index` that among videos. As in
     ffmpeg, what is not valid is no cropping.
     """
+    nothing = (0, 0, 0, 0)
     if container not in (MP4, MATROSKA):
-        return HiddenEdges()
+        return nothing
     with tars.opened(path) as file:
         edges = _of_mp4(file, index) if container == MP4 else _of_matroska(file, video_index)
-        return next(edges, HiddenEdges())
+        return next(edges, nothing)
 
 
 def _within(parts: _Parts, file: BinaryIO, span: tuple[int, int], *names: bytes) -> Iterator[tuple[int, int]]:
@@ -147,7 +144,7 @@ _ENTRY_BYTES = 78
 """The fields of a sample entry of video; boxes follow."""
 
 
-def _of_mp4(file: BinaryIO, index: int) -> Iterator[HiddenEdges]:
+def _of_mp4(file: BinaryIO, index: int) -> Iterator[_Edges]:
     for movie in islice(_within(_boxes, file, (0, file.seek(0, os.SEEK_END)), b"moov"), 1):
         for track in islice(_within(_boxes, file, movie, b"trak"), index, index + 1):
             for start, end in _within(_boxes, file, track, b"mdia", b"minf", b"stbl", b"stsd"):
@@ -157,7 +154,7 @@ def _of_mp4(file: BinaryIO, index: int) -> Iterator[HiddenEdges]:
                         yield from _around(_numbers(file, aperture, 8, 4), sides)
 
 
-def _around(aperture: Sequence[int], sides: Sequence[int]) -> Iterator[HiddenEdges]:
+def _around(aperture: Sequence[int], sides: Sequence[int]) -> Iterator[_Edges]:
     """What a clean aperture hides of a picture: its width, its height, how far right and down its middle lies.
 
     Each is a fraction of two numbers. One that reaches beyond the picture's right or bottom is ignored, as by ffmpeg.
@@ -166,14 +163,14 @@ def _around(aperture: Sequence[int], sides: Sequence[int]) -> Iterator[HiddenEdg
     if min(signed[1::2]) <= 0:
         return
     *shown, right_by, down_by = map(Fraction, signed[::2], signed[1::2])
-    edges: list[int] = []
+    edges: list[tuple[int, int]] = []
     for side, length, shift in zip(sides, shown, (right_by, down_by), strict=True):
         first = (side - length) / 2 + shift
         before, after = int(first), side - 1 - int(first + length - 1)
         if after < 0 or length > side or before + after >= side:
             return
-        edges += [before, after]
-    yield HiddenEdges(*edges)
+        edges.append((before, after))
+    yield (*edges[0], *edges[1])
 
 
 _TRACKS, _TRACK, _VIDEO = (bytes.fromhex(name) for name in ("1654AE6B", "AE", "E0"))
@@ -183,7 +180,7 @@ _CROPS = [bytes.fromhex(name) for name in ("54CC", "54DD", "54BB", "54AA")]
 _LARGEST_NUMBER = 8
 
 
-def _of_matroska(file: BinaryIO, video_index: int) -> Iterator[HiddenEdges]:
+def _of_matroska(file: BinaryIO, video_index: int) -> Iterator[_Edges]:
     for tracks in islice(_within(_elements, file, (0, file.seek(0, os.SEEK_END)), _SEGMENT, _TRACKS), 1):
         for video in islice(_within(_elements, file, tracks, _TRACK, _VIDEO), video_index, video_index + 1):
             numbers = {
@@ -191,6 +188,6 @@ def _of_matroska(file: BinaryIO, video_index: int) -> Iterator[HiddenEdges]:
                 for name, start, end in _elements(file, *video)
                 if 0 < end - start <= _LARGEST_NUMBER
             }
-            edges = HiddenEdges(*(numbers.get(name, 0) for name in _CROPS))
-            if edges.left + edges.right < numbers.get(_WIDTH, 0) and edges.top + edges.bottom < numbers.get(_HEIGHT, 0):
-                yield edges
+            left, right, top, bottom = (numbers.get(name, 0) for name in _CROPS)
+            if left + right < numbers.get(_WIDTH, 0) and top + bottom < numbers.get(_HEIGHT, 0):
+                yield left, right, top, bottom

@@ -8,7 +8,6 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import av
 import av.filter
@@ -28,11 +27,11 @@ def converter(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> Calla
     What the container hides of them is cut off. Raises `MediaError` for what is shown oblique, or not at all.
     """
     shown = _shown(path, stream, frame)
-    orientation = orientation_of(frame)
+    transposed, rows, columns = orientation_of(frame)
     filters = [("crop", ":".join(map(str, shown)))] if shown != (frame.width, frame.height, 0, 0) else []
-    filters += [("transpose", "cclock_flip")] if orientation.transposed else []
-    filters += [("vflip", "")] if orientation.rows < 0 else []
-    filters += [("hflip", "")] if orientation.columns < 0 else []
+    filters += [("transpose", "cclock_flip")] if transposed else []
+    filters += [("vflip", "")] if rows < 0 else []
+    filters += [("hflip", "")] if columns < 0 else []
     to_rgb = _rgb_converter((frame.width, frame.height), filters)
     return lambda picture: _array(to_rgb(picture))
 
@@ -40,23 +39,23 @@ def converter(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> Calla
 def upright_size(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> tuple[int, int]:
     """Width and height of the arrays that `converter` makes. Raises `MediaError` as it does."""
     width, height, *_ = _shown(path, stream, frame)
-    return (height, width) if orientation_of(frame).transposed else (width, height)
+    return (height, width) if orientation_of(frame)[0] else (width, height)
 
 
 def _shown(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> tuple[int, int, int, int]:
     """Width and height of what the container shows of a frame, and its first column and row, as ffmpeg rounds them."""
     container = stream.container
     place = container.streams.video.index(stream)
-    hidden = hidden_edges(path, container.format.name, stream.index, place)
+    hidden = left, right, top, bottom = hidden_edges(path, container.format.name, stream.index, place)
     if not any(hidden):
         return frame.width, frame.height, 0, 0
     # A sample of chroma is shown as a whole.
     across, down = (64 // count for count in (frame.format.chroma_width(64), frame.format.chroma_height(64)))
-    width = (frame.width - hidden.left - hidden.right) // across * across
-    height = (frame.height - hidden.top - hidden.bottom) // down * down
+    width = (frame.width - left - right) // across * across
+    height = (frame.height - top - bottom) // down * down
     if min(width, height) <= 0 or min(hidden) < 0:
         raise MediaError("the container shows none of the picture, or more than it")
-    return width, height, hidden.left // across * across, hidden.top // down * down
+    return width, height, left // across * across, top // down * down
 
 
 def _array(picture: av.VideoFrame) -> Image:
@@ -99,25 +98,15 @@ def _rgb_converter(
     return convert
 
 
-class _Orientation(NamedTuple):
-    """How a picture is made upright: transposed first, then read from these ends (1 or -1)."""
+def orientation_of(frame: av.VideoFrame) -> tuple[bool, int, int]:
+    """How a frame is made upright, according to the container: transposed or not, then read from these ends.
 
-    transposed: bool
-    rows: int
-    columns: int
-
-
-_UPRIGHT = _Orientation(False, 1, 1)
-
-
-def orientation_of(frame: av.VideoFrame) -> _Orientation:
-    """How a frame is turned or mirrored, according to the container. Raises `MediaError` for any other angle.
-
+    The ends are those of its rows and of its columns, 1 or -1. Raises `MediaError` for any other angle than right ones.
     As in ffmpeg, an angle within a degree of a right one is that.
     """
     matrix = frame.side_data.get("DISPLAYMATRIX")
     if matrix is None:
-        return _UPRIGHT
+        return False, 1, 1
     # (x, y) is shown at (a x + c y, b x + d y)
     a, b, _, c, d = np.frombuffer(memoryview(matrix), np.int32)[:5].tolist()  # type: ignore[arg-type]
     transposed = abs(b) > abs(a)
@@ -125,8 +114,8 @@ def orientation_of(frame: av.VideoFrame) -> _Orientation:
         if abs(across) > _ONE_DEGREE * abs(along):
             raise MediaError("its display matrix shows the picture oblique: only right angles and mirrors are read")
     if transposed:
-        return _Orientation(True, -1 if b < 0 else 1, -1 if c < 0 else 1)
-    return _Orientation(False, -1 if d < 0 else 1, -1 if a < 0 else 1)
+        return True, -1 if b < 0 else 1, -1 if c < 0 else 1
+    return False, -1 if d < 0 else 1, -1 if a < 0 else 1
 
 
 _ONE_DEGREE = math.tan(math.radians(1))

@@ -56,7 +56,7 @@ def _describe(path: Path, stream: av.video.stream.VideoStream, frame: av.VideoFr
         width=width,
         height=height,
         rotation=rotation,
-        sample_aspect=1 / aspect if pixels.orientation_of(frame).transposed else aspect,
+        sample_aspect=1 / aspect if pixels.orientation_of(frame)[0] else aspect,
         primaries=int(frame.color_primaries),
         transfer=int(frame.color_trc),
         losses=_losses(stream, frame),
