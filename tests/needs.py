@@ -20,6 +20,7 @@ REASON = "needs "
 WORDNET = "WordNet 3.0: apt-get install wordnet-base (CONTRIBUTING.md says how without root)"
 APERTIUM = "Apertium and its English-Spanish pair: apt-get install apertium apertium-eng-spa"
 BROWSER = "Chromium: apt-get install chromium"
+LATEX = "pdflatex, booktabs and rotating: apt-get install texlive-latex-base texlive-latex-recommended"
 REFERENCE = "the reference data, which hold datasets' clips: not published; PERTURB_REFERENCE names their folder"
 ROOT = "root, to mount a disk: run pytest as root"
 NO_ROOT = "a user whom permissions bind: run pytest as another user than root"
@@ -31,7 +32,7 @@ READERS = "sh envs/install.sh dev,exports"
 LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip install --no-deps ultralytics"}
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-_HIDDEN = ("apertium", *BROWSERS)
+_HIDDEN = ("apertium", "pdflatex", *BROWSERS)
 
 
 def skip(what: str) -> NoReturn:
@@ -85,6 +86,12 @@ def browser() -> str:
     """The path of a Chromium; skips where there is none."""
     paths = [path for path in map(shutil.which, BROWSERS) if path]
     return paths[0] if paths else skip(BROWSER)
+
+
+def pdflatex() -> None:
+    """Skips where no LaTeX is installed."""
+    if shutil.which("pdflatex") is None:
+        skip(LATEX)
 
 
 def hide(folder: Path) -> None:

@@ -18,17 +18,20 @@ from synthetic_results import B32, result
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.page import intervals as estimates
-from perturbations.evaluation.page import ranks
-from perturbations.evaluation.page.intervals import RECALLS, ScenarioMean, Scores, marks, mean_of, spans_of
-from perturbations.evaluation.page.ranks import Ranked
+from perturbations.evaluation.page.scores import (
+    RECALLS,
+    Scores,
+    marks,
+    mean_of,
+    of_datasets,
+    read_ranks,
+    span_of,
+)
 from perturbations.evaluation.result_sets import with_clean
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
 from perturbations.manifest import files, parquet
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
 from perturbations.retrieval.bootstrap import separable
-
-ONLY_CLEAN = ((CLEAN_SCENARIO, 1.0),)
 
 
 def generator(name: str = "a") -> np.random.Generator:
@@ -114,49 +117,39 @@ def many(seed: int = 0, *, seeds: Sequence[int] = (42, 7)) -> tuple[list[ResultR
     return rows, known
 
 
-def read(folder: Path, known: Sequence[RankRow]) -> dict[Any, Ranked]:
+def read(folder: Path, known: Sequence[RankRow]) -> dict[Any, pd.DataFrame]:
     """The ranks as they are read from a file."""
     files.write(folder / "r.parquet", RANKS, known)
-    return ranks.read([folder / "r.parquet"])
+    return read_ranks([folder / "r.parquet"])
 
 
-def change(scores: Scores, metric: str, column: ScenarioMean) -> Any:
-    """The change by TCR, and that in each resample."""
-    return scores.estimate(metric, "tcr", column) - scores.estimate(metric, "none", column)
-
-
-def scores_of(rows: Sequence[ResultRow], known: dict[Any, Ranked]) -> Scores:
+def scores_of(rows: Sequence[ResultRow], known: dict[Any, pd.DataFrame]) -> Scores:
     frame = pd.DataFrame([{name: getattr(row, name) for name in row.__dataclass_fields__} for row in rows])
-    (of_directions,) = estimates.of(frame.assign(model_name="m"), known)
+    ((_, of_directions),) = of_datasets(frame.assign(model_name="m"), known)
     ((scores,),) = of_directions.values()
     return scores
 
 
-def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
-    rows, known = many()
-    files.write(tmp_path / "all.parquet", RANKS, known)
-    table = pq.read_table(tmp_path / "all.parquet")
-    order = np.random.default_rng(0).permutation(len(table))
-    for name, part in (("a", order[:300]), ("b", order[300:])):
-        pq.write_table(table.take(pa.array(part)), tmp_path / f"{name}.parquet")
-    whole = ranks.read([tmp_path / "all.parquet"])
-    parts = ranks.read([tmp_path / "b.parquet", tmp_path / "a.parquet"])
-    ((group, first),), ((other, second),) = whole.items(), parts.items()
-    assert group == other == ("demo", B32, "v2t")
-    assert first.runs.keys() == second.runs.keys()
-    for run, column in first.runs.items():
-        np.testing.assert_array_equal(first.ranks[:, column], second.ranks[:, second.runs[run]])
-    column = mean_of(scores_of(rows, whole).scenarios("mlvp", "query")["mid"])
-    np.testing.assert_array_equal(
-        *(change(scores_of(rows, ranked), "recall_at_5", column) for ranked in (whole, parts))
-    )
+def mean_change(scores: Scores, metric: str = "recall_at_1") -> Any:
+    """The change by TCR of the mean over perturbed queries, and that in each resample."""
+    column = mean_of(scores.perturbed("mlvp", "query"))
+    return scores.estimate(metric, "tcr", column) - scores.estimate(metric, "none", column)
 
 
-def test_ranks_are_those_of_the_file(tmp_path: Path) -> None:
+def test_ranks_are_those_of_the_file_whatever_the_order_of_its_rows(tmp_path: Path) -> None:
     _, known = of_ranks("none", [3, 0, 254, 100_000])
     (ranked,) = read(tmp_path, known).values()
-    assert ranked.ranks[:, 0].tolist() == [3, 254, 255]
-    assert list(ranked.runs) == [(CLEAN_SCENARIO, "none", 42)]
+    assert ranked.index.tolist() == ["видео 0", "видео 2", "видео 3"]
+    assert ranked[[(CLEAN_SCENARIO, "none", 42)]].to_numpy()[:, 0].tolist() == [3, 254, 255]
+    rows, known = many()
+    whole = read(tmp_path, known)
+    table = pq.read_table(tmp_path / "r.parquet")
+    pq.write_table(table.take(pa.array(np.random.default_rng(0).permutation(len(table)))), tmp_path / "r.parquet")
+    ((group, first),), ((other, second),) = whole.items(), read_ranks([tmp_path / "r.parquet"]).items()
+    assert group == other == ("demo", B32, "v2t")
+    pd.testing.assert_frame_equal(first, second, check_like=True)
+    changes = [mean_change(scores_of(rows, {group: ranked}), "recall_at_5") for ranked in (first, second)]
+    np.testing.assert_array_equal(*changes)
 
 
 def test_bad_files_of_ranks(tmp_path: Path) -> None:
@@ -165,7 +158,7 @@ def test_bad_files_of_ranks(tmp_path: Path) -> None:
 
     def is_refused(message: str, paths: int = 1) -> None:
         with pytest.raises(ManifestError, match=message):
-            ranks.read([path] * paths)
+            read_ranks([path] * paths)
 
     files.write(path, RESULTS, rows)
     is_refused("of results, not of ranks")
@@ -193,22 +186,21 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
     by_group = read(tmp_path, known)
     (ranked,) = by_group.values()
     scores = scores_of(rows, by_group)
-    column = mean_of(scores.scenarios("mlvp", "query")["mid"])
-    counts = draws(len(ranked.ranks), rng.generator(0, "demo", "v2t", "report/bootstrap"))
+    counts = draws(len(ranked), rng.generator(0, "demo", "v2t", "report/bootstrap"))
     means = {}
     for method in ("none", "tcr"):
         of_seeds = []
         for seed in (42, 7):
-            place = {name: ranked.runs[(ScenarioKey("mlvp", *name, side="query"), method, seed)] for name in _PLACES}
-            recalls = {
-                name: np.array([_recall(ranked.ranks[:, at], drawn, 1) for drawn in counts])
-                for name, at in place.items()
-            }
+            known_runs = {run: ranked.iloc[:, at].to_numpy() for at, run in enumerate(ranked.columns)}
+            recalls = {}
+            for name in _PLACES:
+                own = known_runs[ScenarioKey("mlvp", *name, side="query"), method, seed]
+                recalls[name] = np.array([_recall(own, drawn, 1) for drawn in counts])
             fog = (recalls["fog", 1] + recalls["fog", 5]) / 2
             of_seeds.append((fog + recalls["rain", 5]) / 2)
         means[method] = (of_seeds[0] + of_seeds[1]) / 2
-    value, *_ = drawn = change(scores, "recall_at_1", column)
-    (span,) = spans_of([drawn])
+    value, *_ = drawn = mean_change(scores)
+    span = span_of(drawn)
     assert span is not None
     np.testing.assert_allclose(list(span), np.percentile(means["tcr"] - means["none"], [2.5, 97.5]))
     by_hand = {method: np.mean([_mean(rows, method, "fog"), _mean(rows, method, "rain")]) for method in ("none", "tcr")}
@@ -231,14 +223,12 @@ def test_a_run_without_ranks_has_no_interval(tmp_path: Path) -> None:
     rows, known = many(seeds=(42,))
     kept = [row for row in known if (row.method, row.perturbation) != ("tcr", "rain")]
     scores = scores_of(rows, read(tmp_path, kept))
-    whole = mean_of(scores.scenarios("mlvp", "query")["mid"])
-    drawn = change(scores, "recall_at_1", whole)
+    drawn = mean_change(scores)
     assert np.isfinite(drawn[0])
-    assert spans_of([drawn]) == [None]
-    assert spans_of([change(scores, "recall_at_1", ONLY_CLEAN)]) != [None]
-    assert scores.estimate("median_rank", "tcr", ONLY_CLEAN).shape == (1,)
-    missing = ((ScenarioKey("mlvp", "snow", 5, side="query"), 1.0),)
-    assert np.isnan(scores.estimate("recall_at_1", "tcr", missing)).all()
+    assert span_of(drawn) is None
+    assert span_of(scores.estimate("recall_at_1", "tcr", scores.clean)) is not None
+    assert scores.estimate("median_rank", "tcr", scores.clean).shape == (1,)
+    assert np.isnan(scores.estimate("recall_at_1", "tcr", pd.Series({len(scores.scenarios): 1.0}))).all()
 
 
 def test_rsum_is_the_sum_of_recalls_in_each_resample_and_ranks_of_other_runs_are_refused(tmp_path: Path) -> None:
@@ -246,10 +236,10 @@ def test_rsum_is_the_sum_of_recalls_in_each_resample_and_ranks_of_other_runs_are
     other, _ = many(seed=1)
     scores = scores_of(other, read(tmp_path, known))
     with pytest.raises(ManifestError, match=r"of different runs: v2t .*: recall_at_1 is .* by its ranks"):
-        scores.estimate("recall_at_1", "none", ONLY_CLEAN)
+        scores.estimate("recall_at_1", "none", scores.clean)
     rows, known = many(seeds=(42,))
     scores = scores_of(rows, read(tmp_path, known))
-    *recalls, rsum = (scores.estimate(metric, "none", ONLY_CLEAN) for metric in (*RECALLS, "rsum"))
+    *recalls, rsum = (scores.estimate(metric, "none", scores.clean) for metric in (*RECALLS, "rsum"))
     np.testing.assert_allclose(sum(recalls), rsum)
 
 
@@ -276,7 +266,7 @@ def test_without_resamples_the_best_value_is_marked() -> None:
     unknown = np.array([[1.0, np.nan, np.nan], [3, 3, 3]])
     assert marks(unknown) == ["tie", "tie"], "what is unknown is not separable"
     assert marks(np.empty((0, 1))) == []
-    assert spans_of([np.array([1.0]), *unknown]) == [None, None, (3.0, 3.0)]
+    assert [span_of(own) for own in (np.array([1.0]), *unknown)] == [None, None, (3.0, 3.0)]
 
 
 def test_many_methods_are_compared_with_holms_correction() -> None:
@@ -297,9 +287,8 @@ def test_the_captions_of_a_clip_are_drawn_together(tmp_path: Path) -> None:
         clean, known = of_ranks("none", np.where(hits, 1, 9).tolist(), direction="t2v")
         ids = {row.query_id: name.format(*divmod(place, 20)) for place, row in enumerate(known)}
         renamed = [replace(row, query_id=ids[row.query_id]) for row in known]
-        ((low, high),) = spans_of(
-            [scores_of([clean], read(tmp_path, renamed)).estimate("recall_at_1", "none", ONLY_CLEAN)]
-        )  # type: ignore[misc]
+        scores = scores_of([clean], read(tmp_path, renamed))
+        low, high = span_of(scores.estimate("recall_at_1", "none", scores.clean))  # type: ignore[misc]
         widths.append(high - low)
     assert widths[0] == pytest.approx(2 * 1.96 * 100 * np.sqrt(0.25 / 30), rel=0.15)
     assert widths[1] == pytest.approx(2 * 1.96 * 100 * np.sqrt(0.25 / 600), rel=0.15)
@@ -314,9 +303,9 @@ def test_a_method_that_lost_its_clean_result_is_not_marked(tmp_path: Path) -> No
             known += of_row
     scores = scores_of(rows, read(tmp_path, known))
     assert scores.collapsed == {"invgc"}
-    column = mean_of(scores.every("mlvp", "query"))
+    column = mean_of(scores.perturbed("mlvp", "query"))
     points = np.stack([scores.estimate("recall_at_1", method, column) for method in scores.methods])
-    best = marks(scores.competing(points, scores.methods))
+    best = marks(scores.competing(points))
     assert dict(zip(scores.methods, best, strict=True)) == {"none": "second", "tcr": "best", "invgc": ""}
 
 

@@ -20,7 +20,7 @@ from perturbations.composed import strategies
 from perturbations.config import file as config_file
 from perturbations.config import sections
 from perturbations.evaluation import method_settings, planning, stated
-from perturbations.evaluation.page import intervals, published_section
+from perturbations.evaluation.page import published_section, scores
 from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.protocols import cells, registry
 from perturbations.evaluation.rows import PUBLISHED_SEED, ScenarioKey, backend_cell
@@ -139,7 +139,7 @@ def composed(protocol: registry.EvaluationProtocol, adapter: str) -> Iterator[Ro
 def reached(rows: list[Row], name: str) -> list[Beside]:
     """What the page sets beside published cells."""
     pairs: list[Beside] = []
-    for of_directions in intervals.of(pd.DataFrame(rows), {}):
+    for _, of_directions in scores.of_datasets(pd.DataFrame(rows), {}):
         pairs += published_section.beside(registry.protocol(name), of_directions)
     return pairs
 
@@ -234,7 +234,7 @@ def test_complete_results_reach_each_cell_once_with_the_mean_of_its_scenarios(na
 def test_tables_of_published_values_have_captions_of_their_own(name: str) -> None:
     """A clean result and the perturbed ones beside it are two tables."""
     for adapter in registry.protocol(name).datasets:
-        tables = list(published_section._tables(iter(reached(results(name, adapter), name))))
+        tables = list(published_section._tables(reached(results(name, adapter), name)))
         assert len({table.caption for table in tables}) == len(tables) > 0
 
 
@@ -391,8 +391,8 @@ def test_further_runs_refuse_none(further: Row) -> None:
 
 def sentences(rows: list[Row], name: str) -> str:
     """What the page says of results that follow a preset."""
-    (of_directions,) = intervals.of(pd.DataFrame([{**row, "protocol": name} for row in rows]), {})
-    return " ".join(part for part in published_section.of_dataset(of_directions) if isinstance(part, str))
+    ((known, of_directions),) = scores.of_datasets(pd.DataFrame([{**row, "protocol": name} for row in rows]), {})
+    return " ".join(part for part in published_section.of_dataset(known, of_directions) if isinstance(part, str))
 
 
 def test_no_page_calls_comparable_what_has_no_published_number() -> None:

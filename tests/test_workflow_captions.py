@@ -22,7 +22,7 @@ from perturbations.base import shown
 from perturbations.base.errors import BackendError, ManifestError
 from perturbations.captions import caption_rows, distance, text_parts
 from perturbations.config import file as config_file
-from perturbations.evaluation.page import page_sections
+from perturbations.evaluation.page import page, sections
 from perturbations.manifest import skipped
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import TextStatisticsRow
@@ -260,7 +260,7 @@ def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finish
     page = (finished.root / "manifests/tiny/msrvtt_p/captions.html").read_text()
     assert "5 of 6 listed captions complete; 1 quarantined" in page
     place = finished.root / "manifests/tiny/captions_quarantine.parquet"
-    assert page_sections.corpus_sentence(place) == "captions of tiny: 5 of 6 listed captions complete; 1 quarantined."
+    assert sections.corpus_sentence(place) == "captions of tiny: 5 of 6 listed captions complete; 1 quarantined."
     verified = finished.perturb("verify")
     assert verified.returncode == 0, verified.stdout
     assert "captions_quarantine.parquet: 1 row, 1 of them quarantined or missing; 0 problems" in verified.stdout
@@ -317,7 +317,7 @@ def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(proje
     assert verified.returncode == 0, verified.stdout
     assert f"{folder}/captions.parquet: {line}" in verified.stdout
     statistics = project.root / f"{folder}/caption_statistics.parquet"
-    assert f"msrvtt_p on tiny: {line}." in page_sections.corpora([statistics], [], []).parts
+    assert f"msrvtt_p on tiny: {line}." in sections.corpora(page._read([]), [statistics], [], []).parts
 
 
 def test_combined_views_join_both(tmp_path: Path) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import pandas as pd
 
-from perturbations.evaluation.page.intervals import CLEAN_MEAN, Scores, mean_of
-from perturbations.evaluation.page.names import RetrievalChoice, in_order, method_label, titled
+from perturbations.evaluation.page.names import RetrievalChoice, in_order, row_names
+from perturbations.evaluation.page.scores import Scores, mean_of
 from perturbations.evaluation.page.tables import Figure
-from perturbations.evaluation.rows import ScenarioKey
 
 _COLOURS = ("#1b1d21", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07a00", "#6b4ba1", "#8b929c")
 _MARKERS = "so^DvPX<*"
@@ -38,38 +38,36 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def of_models(models: Sequence[Scores], retrieval: RetrievalChoice) -> Iterator[Figure]:
+def of_models(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[Figure]:
     """The figure of a retrieval: R@1 of each model and method against severity; none where nothing is perturbed."""
-    frames = [points(own, own.scenarios(retrieval.suite, retrieval.side)) for own in models]
-    frame = pd.concat([own.assign(model=scores.model) for own, scores in zip(frames, models, strict=True)])
+    frame = pd.DataFrame(
+        [row for scores in models for row in _points(scores, scores.perturbed(choice.suite, choice.side))],
+        columns=["model", "plot", "method", "x", "value"],
+    )
     if frame.empty:
         return
     plots = "; ".join(dict.fromkeys(frame["plot"]))
     yield Figure(
-        drawn(frame),
+        _drawn(frame),
         f"R@1 of each method against severity, 0 is clean; {plots}; the table holds the numbers",
-        f"{retrieval.title(models[0].dataset)}: R@1 against severity, 0 is clean.",
+        f"{choice.title(models[0].dataset)}: R@1 against severity, 0 is clean.",
     )
 
 
-def points(scores: Scores, categories: Mapping[str, Sequence[ScenarioKey]]) -> pd.DataFrame:
-    """R@1 by severity, 0 the clean one: rows `plot` (a category, or all), `method`, `x`, `value`."""
-    every = {"all": [key for members in categories.values() for key in members]} if len(categories) > 1 else {}
-    rows = []
-    for plot, members in {**categories, **every}.items():
-        at: dict[int, list[ScenarioKey]] = {}
-        for scenario in members:
-            at.setdefault(scenario.severity or 0, []).append(scenario)
-        columns = {0: CLEAN_MEAN, **{severity: mean_of(at[severity]) for severity in sorted(at)}}
+def _points(scores: Scores, scenarios: pd.DataFrame) -> Iterator[tuple[str, str, str, int, float]]:
+    """R@1 of a model by severity, 0 the clean one, of each category and of all: model, plot, method, x and value."""
+    plots = {str(category): own for category, own in scenarios.groupby("category", sort=False)}
+    for plot, members in (plots | {"all": scenarios} if len(plots) > 1 else plots).items():
+        of_severities = members.groupby(members["severity"].fillna(0).astype(int))
+        columns = {0: scores.clean, **{severity: mean_of(own) for severity, own in of_severities}}
         for method in scores.methods:
             values = {severity: scores.value("recall_at_1", method, column) for severity, column in columns.items()}
-            known = [(plot, method, severity, value) for severity, value in values.items() if value == value]
-            rows += known if len(known) > 1 else []  # more than the clean value
-    return pd.DataFrame(rows, columns=["plot", "method", "x", "value"])
+            known = [(scores.model, plot, method, x, value) for x, value in values.items() if value == value]
+            yield from known if len(known) > 1 else []  # more than the clean value
 
 
-def drawn(frame: pd.DataFrame) -> str:
-    """The SVG of rows `model` and those of `points`: colours and markers tell methods apart, dashes models."""
+def _drawn(frame: pd.DataFrame) -> str:
+    """The SVG of the rows of `_points`: colours and markers tell methods apart, dashes models."""
     from matplotlib import rc_context  # late: it takes a second to load
     from matplotlib.figure import Figure as Plots
 
@@ -77,11 +75,8 @@ def drawn(frame: pd.DataFrame) -> str:
     methods = in_order(methods)
     across = min(len(names), _ACROSS)
     rows = -(-len(names) // across)
-    labels = {
-        (model, method): titled(model if len(models) > 1 else "", method_label(method))
-        for model in models
-        for method in methods
-    }
+    runs = list(product(models, methods))
+    labels = dict(zip(runs, row_names(runs)[1], strict=True))
     columns = max(1, _LETTERS // (8 + max(map(len, labels.values()))))
     with rc_context(_STYLE):
         figure = Plots(figsize=(11, 0.6 + 0.16 * -(-len(labels) // columns) + 1.9 * rows), layout="constrained")

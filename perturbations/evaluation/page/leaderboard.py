@@ -1,35 +1,26 @@
-"""The leaderboard of a retrieval: a row per model and method, a column per perturbation; and further tables so."""
+"""The leaderboard of a retrieval: a row per model and method, a column per perturbation; and what it shows in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 
-from perturbations.evaluation.page.intervals import (
-    CLEAN_MEAN,
-    RECALLS,
-    Estimate,
-    IntervalSpan,
-    ScenarioMean,
-    Scores,
-    marks,
-    mean_of,
-    spans_of,
-)
 from perturbations.evaluation.page.names import (
     RetrievalChoice,
     in_order,
-    label,
-    listed,
     method_label,
     needs_all_queries,
-    span_of_numbers,
+    row_names,
     titled,
 )
-from perturbations.evaluation.page.tables import Cell, Column, PagePart, PageTable, Section, cell_of, number
-from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, ScenarioKey
+from perturbations.evaluation.page.scores import RECALLS, Estimate, IntervalSpan, Scores, marks, mean_of, span_of
+from perturbations.evaluation.page.tables import Cell, PagePart, PageTable, Section, cell_of, number
+from perturbations.evaluation.result_sets import RANDOM
+from perturbations.evaluation.rows import RANKS
 from perturbations.manifest import layout
+from perturbations.retrieval.bootstrap import separable
 from perturbations.tta.methods import registry as methods
 
 METRICS = {
@@ -43,16 +34,16 @@ METRICS = {
     "hub_skewness": "Hubness (skewness of the k-occurrence)",
 }
 """The metrics of leaderboards; R@2 and R@3 are of composed retrieval, whose galleries are small."""
-_FORMS = {"median_rank": ".1f", "hub_skewness": ".2f"}
 _LOWER = ("median_rank", "hub_skewness")
 """The metrics of which the lowest value is the best."""
 NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
 """The metrics of which the value nearest to 0 is the best."""
 _WITH_LOSS = (*RECALLS, "rsum")
 """The metrics of which the clean result over the same queries is known."""
-LOSS = "loss"
-_BRIEF = ("clean", "mean", LOSS)
+_LOSS = "loss"
+_BRIEF = ("clean", "mean", _LOSS)
 """The columns whose changes, intervals and deviations the page shows; the CSV has those of all."""
+_R1 = "recall_at_1"
 
 _WITH_INTERVALS = (
     "Small: change against {baseline}, and its 95 % interval (paired bootstrap over queries, the captions of a clip "
@@ -73,172 +64,137 @@ _TRANSDUCTIVE = (
     "†: needs all queries at once, so it is neither marked nor compared with methods that answer each batch."
 )
 
-_Column = tuple[tuple[str, str], Sequence[ScenarioMean | None]]
-"""The group and the name of a column, and of each model what it is the mean of: None where it was not run."""
+_Columns = Mapping[tuple[str, str], Sequence[pd.Series | None]]
+"""By group and name of a column, of each model the weights of the scenarios that it is the mean of; None: not run."""
 
 
-def of_retrieval(models: Sequence[Scores], retrieval: RetrievalChoice) -> Iterator[PagePart]:
-    """The leaderboard of R@1 and notes; folded, those of other metrics and of mixed videos; for the CSV, scenarios."""
-    suite, side = retrieval.suite, retrieval.side
-    keys = [scores.every(suite, side) for scores in models]
-    where = retrieval.title(models[0].dataset)
-    at = titled(where, severities_of(models, keys))
-    clean: _Column = ("", "clean"), [CLEAN_MEAN for _ in models]
-    columns = _columns(models, keys, lambda scores, key: (_category(scores, key), _heading(scores, key)))
+def of_retrieval(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[PagePart]:
+    """The leaderboard of R@1 between sentences; folded, other metrics and mixed videos; for the CSV, scenarios."""
+    boards = [scores.perturbed(choice.suite, choice.side) for scores in models]
+    where = choice.title(models[0].dataset)
+    at = titled(where, _severities(pd.concat(boards)))
+    clean: _Columns = {("", "clean"): [scores.clean for scores in models]}
+    columns = _columns(boards, ["category", "name"])
     if len(columns) > 1:
-        every = [mean_of(own) if own else None for own in keys]
-        columns = [(("", "mean"), every), (("", LOSS), every), *columns]
-    columns = [clean, *columns]
+        every = [mean_of(own) if len(own) else None for own in boards]
+        columns = {("", "mean"): every, ("", _LOSS): every, **columns}
+    columns = {**clean, **columns}
+    yield f"{where}: N = {_counts(models, boards)}"
+    yield _table(models, choice, boards, _R1, columns, at)
+    yield from (" ".join(_facts(scores, own, choice.suite)) for scores, own in zip(models, boards, strict=True))
+    yield from _warnings(models, choice.suite, boards)
     known = [metric for metric in METRICS if any(scores.rows[metric].notna().any() for scores in models)]
-    yield _table(models, retrieval, "recall_at_1", columns, at)
-    yield from _notes(models, suite, keys)
-    folded = [_table(models, retrieval, metric, columns, at) for metric in known if metric != "recall_at_1"]
-    mixed = [[key for key in own.first_rows if key.mix and (key.suite, key.side) == (suite, side)] for own in models]
-    for mix in dict.fromkeys(key.mix for own in mixed for key in own):
-        shares = _columns(models, [[key for key in own if key.mix == mix] for own in mixed], lambda _, key: _share(key))
-        folded.append(_table(models, retrieval, "recall_at_1", [clean, *shares], titled(where, _plain(mix))))
-    yield Section("Other metrics" + (" and mixed videos" if any(mixed) else ""), folded)
-    if len({key.severity for own in keys for key in own}) > 1:
-        each = _columns(models, keys, lambda scores, key: (_category(scores, key), _heading(scores, key, full=True)))
-        yield _table(models, retrieval, "recall_at_1", each, titled(where, "each scenario"), on_page=False)
+    folded = [_table(models, choice, boards, metric, columns, at) for metric in known if metric != _R1]
+    mixed = [_mixed(scores, choice) for scores in models]
+    for mix in dict.fromkeys(pd.concat(mixed)["mix"]):
+        own = [part[part["mix"] == mix] for part in mixed]
+        folded.append(_table(models, choice, own, _R1, {**clean, **_columns(own, ["mix", "name"])}, f"{where}, {mix}"))
+    yield Section("Other metrics" + (" and mixed videos" if any(map(len, mixed)) else ""), folded)
+    if pd.concat(boards)["severity"].nunique(dropna=False) > 1:
+        each = _columns(boards, ["category", "full"])
+        yield _table(models, choice, boards, _R1, each, titled(where, "each scenario"), on_page=False)
 
 
-def _columns(
-    models: Sequence[Scores],
-    keys: Sequence[Sequence[ScenarioKey]],
-    heading: Callable[[Scores, ScenarioKey], tuple[str, str]],
-) -> list[_Column]:
-    """A column per heading, the mean over its scenarios; those of a category stand together."""
-    members: dict[tuple[str, str], list[list[ScenarioKey]]] = {}
-    for place, (scores, own) in enumerate(zip(models, keys, strict=True)):
-        for key in own:
-            members.setdefault(heading(scores, key), [[] for _ in models])[place].append(key)
-    categories = list(dict.fromkeys(category for category, _ in members))
-    names = sorted(members, key=lambda name: categories.index(name[0]))
-    return [(name, [mean_of(own) if own else None for own in members[name]]) for name in names]
+def _columns(boards: Sequence[pd.DataFrame], by: list[str]) -> _Columns:
+    """A column per group and name, the mean over its scenarios; those of a group stand together."""
+    members = [{key: mean_of(part) for key, part in own.groupby(by, sort=False)} for own in boards]
+    names = list(dict.fromkeys((str(group), str(name)) for own in members for group, name in own))
+    groups = [group for group, _ in names]
+    return {name: [own.get(name) for own in members] for name in sorted(names, key=lambda own: groups.index(own[0]))}
 
 
-def _category(scores: Scores, key: ScenarioKey) -> str:
-    return str(scores.first_rows[key]["category"])
-
-
-def _heading(scores: Scores, key: ScenarioKey, *, full: bool = False) -> str:
-    """What perturbs, marked where stand-ins made it; in full with its severities."""
-    parts = [(label(key.suite, key.perturbation, scores.first_rows[key]["backend"]), key.severity)]
-    parts += [(key.text_perturbation, key.text_severity)] if key.text_perturbation else []
-    return " + ".join(f"{name} {severity}" if full else name for name, severity in parts)
-
-
-def _plain(mix: str | None) -> str:
-    return str(mix).replace("_", " ")
-
-
-def _share(key: ScenarioKey) -> tuple[str, str]:
-    return _plain(key.mix), key.perturbation if key.share is None else f"{key.share:.0%} perturbed"
+def _mixed(scores: Scores, choice: RetrievalChoice) -> pd.DataFrame:
+    """The scenarios of mixed videos, in words: what is mixed, and how much of it is perturbed."""
+    known = scores.scenarios
+    own = known[known["mix"].notna() & (known["suite"] == choice.suite) & (known["side"] == choice.side)]
+    names = [
+        name if share is None else f"{share:.0%} perturbed"
+        for name, share in zip(own["perturbation"], own["share"], strict=True)
+    ]
+    return own.assign(mix=own["mix"].map(lambda mix: mix.replace("_", " ")), name=names)
 
 
 def _table(
     models: Sequence[Scores],
-    retrieval: RetrievalChoice,
+    choice: RetrievalChoice,
+    boards: Sequence[pd.DataFrame],
     metric: str,
-    columns: Sequence[_Column],
+    columns: _Columns,
     where: str,
     *,
     on_page: bool = True,
 ) -> PageTable:
-    several = len(models) > 1
-    names = [titled(own.model if several else "", method_label(method)) for own in models for method in own.methods]
-    page_columns = []
-    for (group, name), of_models in columns:
-        if name == LOSS and metric not in _WITH_LOSS:
-            continue
-        cells = (_lost if name == LOSS else _compared)(models, of_models, metric)
-        if name != LOSS or any(cell.value for cell in cells):
-            page_columns.append(Column(group, name, cells))
-    scenarios = [key for _, of_models in columns[1:] for mean in of_models for key, _ in mean or ()]
-    return PageTable(
-        f"{METRICS[metric]}: {where}",
-        "model, method" if several else "method",
-        names,
-        page_columns,
-        " ".join(_note(models, retrieval, metric, columns, [*dict.fromkeys(scenarios)] or [CLEAN_SCENARIO])),
-        style="board",
-        brief=_BRIEF,
-        has_files=on_page and metric == "recall_at_1",
-        on_page=on_page,
-    )
+    corner, names = row_names((own.model, method) for own in models for method in own.methods)
+    cells = {
+        name: (_lost if name == ("", _LOSS) else _compared)(models, of_models, metric)
+        for name, of_models in columns.items()
+        if name != ("", _LOSS) or metric in _WITH_LOSS
+    }
+    if not any(cell.value for cell in cells.get(("", _LOSS), ())):
+        cells.pop(("", _LOSS), None)
+    note = _note(models, choice, boards, metric, columns)
+    is_main = on_page and metric == _R1
+    table = pd.DataFrame(cells, pd.Index(names))
+    return PageTable(f"{METRICS[metric]}: {where}", corner, table, note, "board", _BRIEF, is_main, on_page)
 
 
 def _note(
     models: Sequence[Scores],
-    retrieval: RetrievalChoice,
+    choice: RetrievalChoice,
+    boards: Sequence[pd.DataFrame],
     metric: str,
-    columns: Sequence[_Column],
-    scenarios: Sequence[ScenarioKey],
-) -> Iterator[str]:
+    columns: _Columns,
+) -> str:
     """How to read a table: its marks, its columns, who is not marked, and how many queries and items there are."""
-    baseline = methods.baseline()
+    title = methods.baseline().title
+    names = in_order(name for scores in models for name in scores.methods)
     sampled = any(scores.sampled for scores in models) and metric not in _LOWER
-    is_compared = any(scores.reference == baseline.name for scores in models)
-    wording = (_WITH_INTERVALS if is_compared else _SMALL) if sampled else _WITHOUT_INTERVALS
-    yield wording.format(baseline=baseline.title)
-    if sampled and not all(scores.sampled for scores in models):
-        yield _OF_SOME
-    if metric in _WITH_LOSS and any(name == LOSS for (_, name), _ in columns):
-        yield _OF_LOSS
-    if any(len(own) > 1 for scores in models for own in scores.seeds.values()):
-        yield _OF_SEEDS
-    if retrieval.side in ("gallery", "both"):
-        yield _OF_GALLERY
-    if any(needs_all_queries(name) for scores in models for name in scores.methods):
-        yield _TRANSDUCTIVE
-    if same := _without_effect(models, metric, columns):
-        yield f"As {baseline.title} in every column: {', '.join(map(method_label, same))}."
-    if lost := in_order(name for scores in models for name in scores.collapsed):
-        yield f"Not marked: {', '.join(map(method_label, lost))}, whose clean R@1 lost more than its own interval."
-    yield from counted(models, scenarios)
-    if metric == "recall_at_1":
-        yield from _of_other_queries(models, columns)
+    is_compared = any(scores.reference == methods.baseline().name for scores in models)
+    same = _without_effect(models, metric, columns)
+    lost = in_order(name for scores in models for name in scores.collapsed)
+    notes = [
+        (sampled and is_compared, _WITH_INTERVALS.format(baseline=title)),
+        (sampled and not is_compared, _SMALL),
+        (not sampled, _WITHOUT_INTERVALS.format(baseline=title)),
+        (sampled and not all(scores.sampled for scores in models), _OF_SOME),
+        (metric in _WITH_LOSS and ("", _LOSS) in columns, _OF_LOSS),
+        (any(len(own) > 1 for scores in models for own in scores.seeds.values()), _OF_SEEDS),
+        (choice.side in ("gallery", "both"), _OF_GALLERY),
+        (any(map(needs_all_queries, names)), _TRANSDUCTIVE),
+        (same, f"As {title} in every column: {_labels(same)}."),
+        (lost, f"Not marked: {_labels(lost)}, whose clean R@1 lost more than its own interval."),
+    ]
+    queries, missing, gallery = _counted(models, boards)
+    notes.append((True, f"N {queries}, missing {missing}, gallery {gallery}."))
+    least = int(gallery.partition("-")[0].replace(",", ""))
+    means = any(scores.rows["gallery_mean"].notna().any() for scores in models)  # of galleries of several sizes
+    is_small = least <= max(RECALLS.values()) and not means
+    notes.append((is_small, f"In a gallery of {least}, R@k is 100 for every model from k = {least} on."))
+    return " ".join(text for holds, text in notes if holds)
 
 
-def _without_effect(models: Sequence[Scores], metric: str, columns: Sequence[_Column]) -> list[str]:
-    """The methods that change no column of any model that has them and the baseline."""
+def _labels(names: Iterable[str]) -> str:
+    return ", ".join(map(method_label, names))
+
+
+def _without_effect(models: Sequence[Scores], metric: str, columns: _Columns) -> list[str]:
+    """The methods that change no column of any model that has them and the baseline, in any resample."""
     baseline = methods.baseline().name
     compared = [(scores, place) for place, scores in enumerate(models) if baseline in scores.methods]
-    names = in_order(name for scores, _ in compared for name in scores.methods if name != baseline)
-    return [
+    changing = {
         name
-        for name in names
-        if not any(
-            _differ(scores, metric, (name, baseline), of_models[place])
-            for _, of_models in columns
-            for scores, place in compared
-            if name in scores.methods
+        for of_models in columns.values()
+        for scores, place in compared
+        if (column := of_models[place]) is not None
+        for name in scores.methods
+        if not np.array_equal(
+            scores.estimate(metric, name, column), scores.estimate(metric, baseline, column), equal_nan=True
         )
-    ]
+    }
+    return in_order({name for scores, _ in compared for name in scores.methods} - changing - {baseline})
 
 
-def _differ(scores: Scores, metric: str, names: tuple[str, str], column: ScenarioMean | None) -> bool:
-    """Whether two methods differ in a column, in any resample."""
-    one, other = (scores.estimate(metric, name, column) if column else np.zeros(1) for name in names)
-    return not np.array_equal(one, other, equal_nan=True)
-
-
-def _of_other_queries(models: Sequence[Scores], columns: Sequence[_Column]) -> Iterator[str]:
-    """The clean result over the queries of a column, where these are not all: a loss is against it."""
-    scores, reference = models[0], models[0].reference
-    clean = [own[0] for own in scores.counts([CLEAN_SCENARIO])]
-    for (_, name), (column, *_) in columns:
-        counts = {own[0] for own in scores.counts(key for key, _ in column or ())}
-        if name in _BRIEF or column is None or not clean or counts <= set(clean):
-            continue
-        of_clean = scores.value("clean_recall_at_1", reference, column)
-        if of_clean == of_clean:
-            what = titled(scores.model if len(models) > 1 else "", method_label(reference))
-            yield f"{name}: clean R@1 of its {span_of_numbers(counts)} queries by {what}: {number(of_clean, '.1f')}."
-
-
-def _compared(models: Sequence[Scores], columns: Sequence[ScenarioMean | None], metric: str) -> list[Cell]:
+def _compared(models: Sequence[Scores], columns: Sequence[pd.Series | None], metric: str) -> list[Cell]:
     """The cells of a column: of each model's methods the value, its change against the baseline, and the interval.
 
     The best of all models and methods is marked: their resamples are the same. What changes nothing has no change.
@@ -253,97 +209,158 @@ def _compared(models: Sequence[Scores], columns: Sequence[ScenarioMean | None], 
             continue
         estimates = np.stack([scores.estimate(metric, method, column) for method in scores.methods])
         changes = estimates - scores.estimate(metric, baseline, column)
-        for method, own, change, span in zip(scores.methods, estimates, changes, spans_of(changes), strict=True):
-            cell = {"value": float(own[0]), "std": _spread(scores, metric, method, column)}
+        for method, own, change in zip(scores.methods, estimates, changes, strict=True):
+            of_seeds = scores.of_seeds(metric, method, column)[:, 0]
+            cell = {"value": float(own[0]), "std": float(np.std(of_seeds, ddof=1)) if len(of_seeds) > 1 else None}
+            span = span_of(change)
             if scores.reference != baseline or method == baseline:
-                span = scores.own_span(metric, column, own)
-            elif _is_seen((float(change[0]), *(span or ())), form):
-                cell["change"] = float(change[0])
-            else:
-                span = None
-            cells.append({**cell, **_ends(span)})
-        competing.append(scores.competing(estimates, scores.methods))
-    drawn = sorted({own.shape[1] for own in competing})
-    compared = np.concatenate([own[:, : drawn[0] if len(drawn) == 1 else 1] for own in competing])
-    compared = np.abs(compared) if metric in NEAR_ZERO else compared
-    best = marks(compared, form, lower=metric in _LOWER)
+                cell |= _ends(scores.own_span(metric, column, own))
+            elif any(value == value and float(format(value, form)) for value in (change[0], *(span or ()))):
+                cell |= {"change": float(change[0]), **_ends(span)}
+            cells.append(cell)
+        competing.append(scores.competing(estimates))
+    drawn = min(own.shape[1] for own in competing) if len({own.shape[1] for own in competing}) == 1 else 1
+    compared = np.concatenate([own[:, :drawn] for own in competing])
+    best = marks(np.abs(compared) if metric in NEAR_ZERO else compared, form, lower=metric in _LOWER)
     return [cell_of(form, mark, **cell) for cell, mark in zip(cells, best, strict=True)]
 
 
-def _is_seen(values: Iterable[float], form: str) -> bool:
-    """Whether any of several numbers is not 0 where it is written in a form."""
-    return any(value == value and float(format(value, form)) != 0 for value in values)
-
-
-def _spread(scores: Scores, metric: str, method: str, column: ScenarioMean) -> float | None:
-    """The sample deviation over seeds, where there are several."""
-    own = scores.of_seeds(metric, method, column)[:, 0]
-    return float(np.std(own, ddof=1)) if len(own) > 1 else None
-
-
-def _lost(models: Sequence[Scores], columns: Sequence[ScenarioMean | None], metric: str) -> list[Cell]:
+def _lost(models: Sequence[Scores], columns: Sequence[pd.Series | None], metric: str) -> list[Cell]:
     """The cells of the column of the loss. No loss is marked: who is worse when clean loses less."""
     cells = []
     for scores, column in zip(models, columns, strict=True):
-        reference = loss_of(scores, scores.reference, column, metric) if column else np.full(1, np.nan)
-        for method in scores.methods:
-            own = loss_of(scores, method, column, metric) if column else reference
+        losses = {
+            name: np.full(1, np.nan) if column is None else scores.loss(name, column, metric) for name in scores.methods
+        }
+        reference = losses[scores.reference]
+        for method, own in losses.items():
             has_own = method == scores.reference or not np.array_equal(own, reference)
-            ends = _ends(spans_of([own])[0] if has_own else None)
-            cells.append(cell_of(form_of(metric), value=float(own[0]), **ends))
+            cells.append(cell_of(form_of(metric), value=float(own[0]), **_ends(span_of(own) if has_own else None)))
     return cells
 
 
-def _ends(span: IntervalSpan | None) -> dict[str, float]:
+def _ends(span: IntervalSpan | None) -> dict[str, float | None]:
     """The parts of a cell that are the ends of its interval."""
     return dict(zip(("low", "high"), span or (), strict=False))
 
 
-def loss_of(scores: Scores, method: str, column: ScenarioMean, metric: str = "recall_at_1") -> Estimate:
-    """The clean result of a method over each scenario's own queries less the perturbed one, the mean of a column."""
-    return scores.estimate(f"clean_{metric}", method, column) - scores.estimate(metric, method, column)
-
-
 def form_of(metric: str) -> str:
     """How a metric's values are written."""
-    return _FORMS.get(metric, ".1f")
+    return ".2f" if metric == "hub_skewness" else ".1f"
 
 
-def counted(models: Sequence[Scores], scenarios: Sequence[ScenarioKey]) -> Iterator[str]:
-    """How many queries were run and are missing, and the size of the gallery, over scenarios and models."""
-    known = [own for scores in models for own in scores.counts(scenarios)]
-    if known:
-        queries, missing, gallery = (span_of_numbers(own[place] for own in known) for place in range(3))
-        yield f"N {queries}, missing {missing}, gallery {gallery}."
-        least = min(own[2] for own in known)
-        means = any(scores.rows["gallery_mean"].notna().any() for scores in models)  # of galleries of several sizes
-        if least <= max(RECALLS.values()) and not means:
-            yield f"In a gallery of {least}, R@k is 100 for every model from k = {least} on."
+# --- words ------------------------------------------------------------------------------------------------------------
 
 
-def severities_of(models: Sequence[Scores], keys: Sequence[Sequence[ScenarioKey]]) -> str:
+def _severities(scenarios: pd.DataFrame) -> str:
     """The severities of scenarios: of all of them, or of each category where they differ."""
-    by_category: dict[str, set[int]] = {}
-    for scores, own in zip(models, keys, strict=True):
-        for key in own:
-            if key.severity:
-                by_category.setdefault(_category(scores, key), set()).add(key.severity)
-    known = {category: listed(sorted(own)) for category, own in by_category.items()}
+    rated = scenarios[scenarios["severity"].fillna(0) > 0]
+    known = {
+        str(category): _listed(sorted(set(own))) for category, own in rated.groupby("category", sort=False)["severity"]
+    }
     if not known:
         return "unperturbed queries"
-    if len(set(known.values())) == 1:
-        (severities, *_) = known.values()
-        return f"severity {severities}" if severities.isdecimal() else f"mean over severities {severities}"
-    return "severities: " + ", ".join(f"{category} {own}" for category, own in known.items())
+    if len(set(known.values())) > 1:
+        return "severities: " + ", ".join(f"{category} {own}" for category, own in known.items())
+    (severities,) = set(known.values())
+    return f"severity {severities}" if severities.isdecimal() else f"mean over severities {severities}"
 
 
-def _notes(models: Sequence[Scores], suite: str, keys: Sequence[Sequence[ScenarioKey]]) -> Iterator[str]:
+def _listed(severities: Sequence[int]) -> str:
+    """Severities in ascending order as words: "5", "1 to 5", "1, 3, 5"."""
+    if len(severities) > 2 and list(severities) == list(range(severities[0], severities[-1] + 1)):
+        return f"{severities[0]} to {severities[-1]}"
+    return ", ".join(map(str, severities))
+
+
+def _counted(models: Sequence[Scores], boards: Sequence[pd.DataFrame]) -> list[str]:
+    """The numbers of queries, missing queries and gallery items of scenarios, of the clean one where there are none.
+
+    Each is a number, or the least and the greatest of several.
+    """
+    of_clean = [scores.scenarios.reindex(scores.clean.index).dropna(subset="queries") for scores in models]
+    known = pd.concat(of_clean if all(board.empty for board in boards) else boards)
+    ranges = known[["queries", "missing_queries", "gallery"]].agg(["min", "max"]).astype(int).items()
+    return [f"{low:,}" if low == high else f"{low:,}-{high:,}" for _, (low, high) in ranges]
+
+
+def _counts(models: Sequence[Scores], boards: Sequence[pd.DataFrame]) -> str:
+    queries, _, gallery = _counted(models, boards)
+    says = " Intervals: 95 %; significant: 5 %, with Holm's correction." if models[0].sampled else ""
+    return f"{queries} queries, gallery of {gallery}.{says}"
+
+
+def _warnings(models: Sequence[Scores], suite: str, boards: Sequence[pd.DataFrame]) -> Iterator[str]:
     """What a reader must know before comparing models, or without intervals."""
-    if any(set(own) != set(keys[0]) for own in keys):
-        counts = "; ".join(f"{scores.model}: {len(own)}" for scores, own in zip(models, keys, strict=True))
+    names = [set(own["full"]) for own in boards]
+    if any(own != names[0] for own in names):
+        counts = "; ".join(f"{scores.model}: {len(own)}" for scores, own in zip(models, boards, strict=True))
         yield f"The models were not run in the same scenarios of {suite} ({counts}): their means do not compare."
     if missing := [scores.model for scores in models if not scores.sampled]:
         yield (
             f"No intervals for {', '.join(missing)}: no {layout.name(RANKS.name)} was given beside its results. "
             "Run its evaluation again for one; mteb writes none."
         )
+
+
+def _facts(scores: Scores, board: pd.DataFrame, suite: str) -> Iterator[str]:
+    """What a model as it is loses, under what most and least, and which methods change it."""
+    reference = scores.reference
+    is_plain = reference == methods.baseline().name
+    clean = scores.value(_R1, reference, scores.clean)
+    text = f"{scores.model}{'' if is_plain else f' by {method_label(reference)}'}: R@1 {clean:.1f} % clean"
+    if RANDOM in scores.methods:
+        text += f" ({scores.value(_R1, RANDOM, scores.clean):.1f} % in random order)"
+    if board.empty:
+        yield f"{text}."
+        return
+    column = mean_of(board)
+    perturbed = scores.estimate(_R1, reference, column)
+    severities = sorted({own for own in board["severity"] if own is not None})
+    at = f"severity {_listed(severities).replace(' to ', '-')}" if severities else "mixed"
+    loss = scores.loss(reference, column)
+    if np.isnan(loss[0]):
+        lost = "; the clean result of the same queries and gallery is not known"
+    else:
+        lost = f", a loss of {_points(loss, '.1f')}"
+        same = float(loss[0] + perturbed[0])
+        lost += f" against {same:.1f} % of the same queries unperturbed" if abs(same - clean) > 1e-9 else ""
+    names = board["perturbation"].str.cat(board["text_perturbation"].map(lambda name: f" + {name}" if name else ""))
+    losses = {name: float(scores.loss(reference, mean_of(own))[0]) for name, own in board.groupby(names, sort=False)}
+    known = {name: value for name, value in losses.items() if value == value}
+    if len(known) > 1:
+        most, least = max(known, key=known.__getitem__), min(known, key=known.__getitem__)
+        ends = f"most under {most}: {number(known[most], '.1f')}; least under {least}: {number(known[least], '.1f')}"
+        lost += f" ({ends})"
+    yield f"{text}, {perturbed[0]:.1f} % under {suite} ({at}){lost}."
+    if is_plain:
+        yield from _of_methods(scores, column, perturbed)
+
+
+def _of_methods(scores: Scores, column: pd.Series, baseline: Estimate) -> Iterator[str]:
+    """The best method, and which differ significantly from the model as it is."""
+    plain = methods.baseline()
+    names = [name for name in scores.methods if name != plain.name and not needs_all_queries(name)]
+    changes = {name: scores.estimate(_R1, name, column) - baseline for name in names}
+    changes = {name: change for name, change in changes.items() if not np.isnan(change[0])}
+    if not changes:
+        return
+    best = max(changes, key=lambda name: changes[name][0])
+    if changes[best][0] > 0:
+        among = f" of {len(changes)} methods" if len(changes) > 1 else " method"
+        yield f"The best{among} is {method_label(best)} ({_points(changes[best])})."
+    else:
+        yield "No method has a higher R@1."
+    if scores.sampled:
+        apart = separable(np.stack([change[1:] for change in changes.values()]))
+        sure = [name for name, is_apart in zip(changes, apart, strict=True) if is_apart]
+        better, worse = (_labels(name for name in sure if sign * changes[name][0] > 0) for sign in (1, -1))
+        yield f"Significantly better than {plain.title}: {better or 'no method'}."
+        if worse:
+            yield f"Significantly worse than {plain.title}: {worse}."
+
+
+def _points(change: Estimate, form: str = "+.1f") -> str:
+    span = span_of(change)
+    interval = f" [{number(span[0], form)}, {number(span[1], form)}]" if span else ""
+    return f"{number(float(change[0]), form)} points{interval}"

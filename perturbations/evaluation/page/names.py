@@ -62,10 +62,9 @@ def label(suite: str, name: str, backend: str | None) -> str:
 
     `backend` is that of a row of results.
     """
-    declared = {entry.name: entry for entry in declared_by(suite)}
     makers = set(backends_of(backend).get("captions", "").split(" + "))
-    marked = name in declared and declared[name].not_comparable and models.stand_ins() & makers
-    return f"{name} (not comparable)" if marked else name
+    departs = any(entry.not_comparable for entry in declared_by(suite) if entry.name == name)
+    return f"{name} (not comparable)" if departs and models.stand_ins() & makers else name
 
 
 def groups(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
@@ -93,6 +92,14 @@ def method_label(name: str) -> str:
     return (setting or methods.title_of(method)) + (" †" if needs_all_queries(name) else "")
 
 
+def row_names(pairs: Iterable[tuple[str, str]]) -> tuple[str, list[str]]:
+    """Of rows of models and methods what they are, and the name of each; models are named where there are several."""
+    known = list(pairs)
+    several = len({model for model, _ in known}) > 1
+    names = [titled(model if several else "", method_label(method)) for model, method in known]
+    return "model, method" if several else "method", names
+
+
 def needs_all_queries(name: str) -> bool:
     """Whether a method needs all queries at once, so that it does not compete with those that answer each batch."""
     known = methods.methods().get(name.partition(":")[0])
@@ -112,17 +119,4 @@ def _place(name: str) -> tuple[int, str, list[str | float]]:
 
 def titled(*words: str) -> str:
     """The words that there are, with commas."""
-    return ", ".join(word for word in words if word)
-
-
-def span_of_numbers(values: Iterable[int]) -> str:
-    """A number, or the least and the greatest of several."""
-    known = sorted(set(values))
-    return "" if not known else f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}-{known[-1]:,}"
-
-
-def listed(severities: Sequence[int]) -> str:
-    """Severities in ascending order as words: "5", "1 to 5", "1, 3, 5"."""
-    if len(severities) > 2 and list(severities) == list(range(severities[0], severities[-1] + 1)):
-        return f"{severities[0]} to {severities[-1]}"
-    return ", ".join(map(str, severities))
+    return ", ".join(filter(None, words))

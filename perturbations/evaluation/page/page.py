@@ -14,20 +14,10 @@ import pandas as pd
 from perturbations.base import shown, storage, templates
 from perturbations.evaluation import mteb_results
 from perturbations.evaluation.layout import tables_of
-from perturbations.evaluation.page import curves, facts, leaderboard, page_sections, published_section
-from perturbations.evaluation.page import intervals as estimates
+from perturbations.evaluation.page import curves, leaderboard, published_section, sections
+from perturbations.evaluation.page import scores as scoring
 from perturbations.evaluation.page.names import model_names, retrievals_of, setting_of
-from perturbations.evaluation.page.ranks import read as read_ranks
-from perturbations.evaluation.page.tables import (
-    FORMS,
-    Figure,
-    PagePart,
-    PageTable,
-    Section,
-    as_csv,
-    leaves,
-    name_files,
-)
+from perturbations.evaluation.page.tables import FORMS, Figure, PagePart, PageTable, Section, as_csv, leaves, name_files
 from perturbations.evaluation.result_sets import check
 from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey, backends_of
 from perturbations.manifest import files
@@ -62,27 +52,28 @@ def write(
     severity: list[PagePart] = []
     published: list[PagePart] = []
     # Dataset by dataset, as the resamples of all need too much memory.
-    for of_directions in estimates.of(frame, read_ranks(ranks)):
-        rows = pd.concat([scores.rows for models in of_directions.values() for scores in models])
-        for retrieval in retrievals_of(rows):
-            for gallery, models in _by_gallery(of_directions[retrieval.direction]).items():
-                own = retrieval._replace(gallery=gallery)
-                board, *others = leaderboard.of_retrieval(models, own)
-                boards += [facts.counts(models, own), board, *facts.of_models(models, own), *others]
-                severity += curves.of_models(models, own)
-        published += published_section.of_dataset(of_directions)
-    sections = [
+    for rows, of_directions in scoring.of_datasets(frame, scoring.read_ranks(ranks)):
+        for choice in retrievals_of(rows):
+            models = of_directions[choice.direction]
+            # Numbers of composed queries in other galleries do not compare.
+            galleries = [str(own.rows["gallery_name"].iloc[0]) * (own.direction == "composed") for own in models]
+            for gallery in dict.fromkeys(galleries):
+                same = [own for own, name in zip(models, galleries, strict=True) if name == gallery]
+                boards += leaderboard.of_retrieval(same, choice._replace(gallery=gallery))
+                severity += curves.of_models(same, choice._replace(gallery=gallery))
+        published += published_section.of_dataset(rows, of_directions)
+    every = [
         Section("Results", boards, "results"),
         Section("R@1 against severity", severity, "severity"),
         Section("Published values", published and [published_section.READ, *published], "published"),
-        page_sections.examples(frame, ranks, queries),
-        page_sections.hubs(frame),
-        page_sections.costs(frame),
-        page_sections.corpora(statistics, quarantine, manifests, page_sections.read_as_clean(frame)),
-        page_sections.provenance(frame, manifests),
+        sections.examples(frame, ranks, queries),
+        sections.hubs(frame),
+        sections.costs(frame),
+        sections.corpora(frame, statistics, quarantine, manifests),
+        sections.provenance(frame, manifests),
     ]
-    sections = [section for section in sections if section.parts]
-    parts = [*leaves(part for section in sections for part in section.parts)]
+    every = [section for section in every if section.parts]
+    parts = [*leaves(every)]
     name_files(parts)
     folder = tables_of(output)
     text = templates.rendered(
@@ -91,7 +82,7 @@ def write(
         title="Retrieval under perturbation",
         summary=_summary(frame),
         banner=_banner(frame),
-        sections=sections,
+        sections=every,
         forms={ending: title for ending, (title, _) in FORMS.items()},
         folder=quote(folder.name),
         csv=f"{quote(folder.name)}/{CSV_NAME}",
@@ -100,41 +91,34 @@ def write(
     storage.write_text(output, text)
 
 
-def _by_gallery(models: Sequence[estimates.Scores]) -> dict[str, list[estimates.Scores]]:
-    """Models by the gallery of composed queries, because numbers of other galleries do not compare; else under ""."""
-    known: dict[str, list[estimates.Scores]] = {}
-    for scores in models:
-        gallery = str(scores.rows["gallery_name"].iloc[0]) if scores.direction == "composed" else ""
-        known.setdefault(gallery, []).append(scores)
-    return known
-
-
 def _write_files(folder: Path, parts: Sequence[PageTable | Figure | str]) -> None:
     """Write all tables as one CSV, main tables in their forms, and the curves; remove files of an earlier page."""
     tables = [part for part in parts if isinstance(part, PageTable)]
-    texts = {folder / CSV_NAME: as_csv(tables)}
-    texts |= {folder / f"{part.file}.svg": part.svg for part in parts if isinstance(part, Figure)}
+    texts = {CSV_NAME: as_csv(tables)}
+    texts |= {f"{part.file}.svg": part.svg for part in parts if isinstance(part, Figure)}
     for ending, (_, written) in FORMS.items():
-        texts |= {folder / f"{table.file}.{ending}": written(table) for table in tables if table.has_files}
+        texts |= {f"{table.file}.{ending}": written(table) for table in tables if table.has_files}
     for ending in (*FORMS, "csv", "svg"):
-        for stale in set(folder.glob(f"*.{ending}")) - texts.keys():
-            stale.unlink()
-    for path, text in texts.items():
-        storage.write_text(path, text)
+        for stale in folder.glob(f"*.{ending}"):
+            if stale.name not in texts:
+                stale.unlink()
+    for name, text in texts.items():
+        storage.write_text(folder / name, text)
 
 
 def _read(paths: Sequence[Path]) -> pd.DataFrame:
+    """The rows of manifests and of files of mteb, in the order of the papers' tables."""
     names = [column.name for column in columns_of(ResultRow)]
     rows = [row for path in paths if not mteb_results.is_given(path) for row in files.read_rows(path, RESULTS)]
     rows += mteb_results.read([path for path in paths if mteb_results.is_given(path)])
     check(rows)
     frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
-    applied = [setting_of(row.method, row.label) for row in rows]
-    frame = frame.assign(model_name=frame["model_key"].map(model_names(frame["model_key"])), applied=applied)
-    by_place = {"method": methods.place_of}  # the order of the papers' tables
-    return frame.sort_values(
+    return frame.assign(
+        model_name=frame["model_key"].map(model_names(frame["model_key"])),
+        applied=[setting_of(row.method, row.label) for row in rows],
+    ).sort_values(
         ["dataset", "model_name", "method", "seed"],
-        key=lambda column: column.map(by_place[column.name]) if column.name in by_place else column,
+        key=lambda column: column.map(methods.place_of) if column.name == "method" else column,
         kind="stable",
         ignore_index=True,
     )
@@ -153,20 +137,23 @@ def _summary(frame: pd.DataFrame) -> str:
 
 
 def _banner(frame: pd.DataFrame) -> list[str]:
+    """What cannot be compared with published numbers: stand-ins of models, and other severities, by role."""
     offline: dict[str, set[str]] = {}
     for backend in frame["backend"].dropna().unique():
         for role, maker in backends_of(backend).items():
             stands_in = maker in ("offline", "demo_encoder") or role == "severities"
             if stands_in or (role == "captions" and models_registry.stand_ins() & set(maker.split(" + "))):
                 offline.setdefault(role, set()).add(maker)
-    lines = []
-    if offline.pop("retrieval", None):
-        lines.append("Retrieval: a small encoder that the workflow trained on synthetic scenes.")
-    captions = offline.pop("captions", None)
-    severities = offline.pop("severities", None)
-    lines += [f"{role.replace('_', ' ').capitalize()}: the offline backend." for role in sorted(offline)]
-    if captions:
-        lines.append(f"Captions were perturbed or compared by {', '.join(sorted(captions))}.")
-    if severities:
-        lines.append(f"Severities are not the published ones: {', '.join(sorted(severities))}.")
-    return lines
+    sentences = {
+        "retrieval": "Retrieval: a small encoder that the workflow trained on synthetic scenes.",
+        "captions": "Captions were perturbed or compared by {}.",
+        "severities": "Severities are not the published ones: {}.",
+    }
+    order = ["retrieval", *sorted(offline.keys() - sentences.keys()), "captions", "severities"]
+    return [
+        sentences.get(role, f"{role.replace('_', ' ').capitalize()}: the offline backend.").format(
+            ", ".join(sorted(offline[role]))
+        )
+        for role in order
+        if role in offline
+    ]

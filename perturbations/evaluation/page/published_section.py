@@ -8,25 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby, product
+from functools import cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from perturbations.evaluation.page.intervals import (
-    Estimate,
-    IntervalSpan,
-    ScenarioMean,
-    Scores,
-    mean_of,
-    spans_of,
-)
 from perturbations.evaluation.page.leaderboard import METRICS
 from perturbations.evaluation.page.names import SIDES, method_label, titled
-from perturbations.evaluation.page.ranks import run_of
-from perturbations.evaluation.page.tables import Cell, Column, PagePart, PageTable, Section, number
+from perturbations.evaluation.page.scores import Estimate, IntervalSpan, Scores, mean_of, run_of, span_of
+from perturbations.evaluation.page.tables import Cell, PagePart, PageTable, Section, number
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
 from perturbations.evaluation.rows import ScenarioKey
@@ -70,16 +62,8 @@ READ = (
 )
 
 
-@dataclass(frozen=True)
-class Beside:
-    """A published cell beside our number.
-
-    Attributes:
-        cell: the cell.
-        model: the name of our model in tables.
-        value: ours, in the cell's unit.
-        span: its interval.
-    """
+class Beside(NamedTuple):
+    """A published cell beside our number: our model's name in tables, the value in the cell's unit, its interval."""
 
     cell: Published
     model: str
@@ -87,15 +71,13 @@ class Beside:
     span: IntervalSpan | None
 
 
-def of_dataset(of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[PagePart]:
+def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[PagePart]:
     """The parts for the models of one dataset, by direction; none where no protocol is followed."""
-    rows = pd.concat([scores.rows for models in of_directions.values() for scores in models])
-    known = protocols.protocols()
-    for name in sorted({name for name in rows["protocol"].dropna() if name in known}):
-        protocol = known[name]
-        paper = protocols.papers()[protocol.paper]
+    for name in sorted(protocols.protocols().keys() & set(rows["protocol"].dropna())):
+        protocol = protocols.protocol(name)
         tables_of = f"Table{'s' if len(protocol.tables) > 1 else ''} {', '.join(protocol.tables)} of "
-        where = titled(f"{tables_of if protocol.tables else ''}{paper.title}", protocol.summary)
+        title = protocols.papers()[protocol.paper].title
+        where = titled(f"{tables_of if protocol.tables else ''}{title}", protocol.summary)
         yield f"{name} on {rows['dataset'].iloc[0]}: {where}."
         if protocol.unstated:
             yield f"The paper leaves open: {'; '.join(protocol.unstated)}."
@@ -137,6 +119,24 @@ class _Configured(NamedTuple):
     setting: str
     seed: int
 
+    def estimate(self, metric: str, runs: Iterable[ScenarioKey]) -> Estimate:
+        """The mean of a metric over scenarios, and the same in each resample."""
+        return np.asarray(self.scores.of_seeds(metric, self.setting, _column(self.scores, runs), self.seed)[0])
+
+
+def _column(scores: Scores, runs: Iterable[ScenarioKey]) -> pd.Series:
+    """The mean over scenarios as a column of a table."""
+    weights = _weights(tuple(runs))
+    return pd.Series([*weights.values()], [scores.numbers[run] for run in weights])
+
+
+@cache
+def _weights(runs: tuple[ScenarioKey, ...]) -> dict[ScenarioKey, float]:
+    return dict(zip(runs, mean_of(pd.DataFrame(runs, dtype=object)), strict=True))
+
+
+_Member = tuple[_Configured, StatedPart]
+
 
 def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[Beside]:
     """The cells of a protocol's tables whose keys are those of results, in printed order.
@@ -149,9 +149,8 @@ def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Sc
     }
     of_key: dict[tuple[object, ...], list[_Configured]] = {}
     for cell in values(protocol):
-        parts = parts_of(cell.parts or "[]")
         members = []
-        for part in parts:
+        for part in parts_of(cell.parts or "[]"):
             key = part.direction, order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
             if key not in of_key:
                 every = configured.get(part.direction, ())
@@ -166,22 +165,20 @@ def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Sc
 def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
     rows = scores.rows[scores.rows["protocol"] == protocol]
     for _, own in rows.groupby(_CONFIGURED, sort=False, dropna=False):
-        records = own.to_dict("records")
-        _, setting, seed = run_of(records[0])
-        yield _Configured(_plain(records[0]), {run_of(row)[0]: row for row in records}, scores, setting, seed)
+        records = {run_of(row): row for row in own.to_dict("records")}
+        (_, setting, seed), first = next(iter(records.items()))
+        by_scenario = {scenario: row for (scenario, *_), row in records.items()}
+        yield _Configured(_plain(first), by_scenario, scores, setting, seed)
 
 
-def _members(
-    cell: Published, part: StatedPart, configured: Sequence[_Configured]
-) -> list[tuple[_Configured, StatedPart]]:
+def _members(cell: Published, part: StatedPart, configured: Sequence[_Configured]) -> list[_Member]:
     """Those of a cell's runs that have all scenarios of a part of it, of its sizes.
 
     Of runs that differ in a seed alone, which changes nothing, the one of the stated seed, or the first.
     """
-    known: dict[tuple[object, ...], tuple[_Configured, StatedPart]] = {}
+    known: dict[tuple[object, ...], _Member] = {}
     for own in configured:
-        rows = [own.rows[run] for run in part.runs if run in own.rows]
-        if len(rows) == len(part.runs) and not any(any(sizes_differ(part, row)) for row in rows):
+        if all(run in own.rows and not any(sizes_differ(part, own.rows[run])) for run in part.runs):
             free = own.seed if order_matters(cell) else None
             key = own.first["model_key"], own.first["label"], own.first["gallery_name"], free
             if key not in known or own.seed == cell.seed:
@@ -189,62 +186,43 @@ def _members(
     return list(known.values())
 
 
-def _beside(cell: Published, several: Sequence[tuple[_Configured, StatedPart]]) -> Beside | None:
+def _beside(cell: Published, members: Sequence[_Member]) -> Beside | None:
     """The cell beside results of its directions; None where these are of two models or seeds."""
-    if len({(own.first["model_key"], own.first["label"], own.seed) for own, _ in several}) > 1:
+    if len({(own.first["model_key"], own.first["label"], own.seed) for own, _ in members}) > 1:
         return None
-    members = [(own.scores, mean_of(part.runs)) for own, part in several]
-    (scores, column), *others = members
-    estimate = _estimate(cell, members, several[0][0])
+    estimate = _estimate(cell, members)
     if estimate[0] != estimate[0]:
         return None
-    (span,) = spans_of([estimate]) if others else [scores.own_span(cell.metric, column, estimate)]
+    scores, runs = members[0][0].scores, members[0][1].runs
+    span = span_of(estimate) if len(members) > 1 else scores.own_span(cell.metric, _column(scores, runs), estimate)
     return Beside(cell, scores.model, float(estimate[0]), span)
 
 
-def _estimate(cell: Published, members: Sequence[tuple[Scores, ScenarioMean]], run: _Configured) -> Estimate:
-    """Our number, and where ranks are known the same in each resample; of a deviation the number alone."""
-    score = cell.metric.removesuffix(_SPREAD)
-    if score in FORMULAS:
-        estimate, deviation = score_of(score, cell.of, run.setting, members, run.seed)
-        return np.array([deviation]) if cell.metric.endswith(_SPREAD) else _PRINTED.get(score, 1) * estimate
-    metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
-    own = [scores.of_seeds(metric, run.setting, column, run.seed)[0] for scores, column in members]
-    return factor * np.asarray(sum(own, np.zeros(())))
+def _estimate(cell: Published, members: Sequence[_Member]) -> Estimate:
+    """Our number, the sum over directions, and where ranks are known the same in each resample.
 
-
-def score_of(
-    score: str, metric: str, method: str, members: Sequence[tuple[Scores, ScenarioMean]], seed: int | None = None
-) -> tuple[Estimate, float]:
-    """The mean score over scenarios, and the sample deviation over them; of each that of a seed, or the mean over all.
-
-    `members` are summed: directions whose queries are drawn apart. Each has the mean that is asked for, of which only
-    scenarios that all of them have count. MSRVTT-P does not define its sigma: this gives 24 of the 25 of Tab. 9 for
-    videos, and 31 of 32 for captions.
+    A score is the mean over scenarios of each one's; of a deviation over them there is the number alone. MSRVTT-P does
+    not define its sigma: the sample deviation gives 24 of the 25 of Tab. 9 for videos, and 31 of 32 for captions.
     """
-    named = [{_name(key): key for key, _ in column} for _, column in members]
-    shared = [key for key, _ in members[0][1] if all(_name(key) in own for own in named)]
-    total: Estimate = np.zeros(1) if shared else np.full(1, np.nan)
-    cells = []
-    for key, weight in mean_of(shared):
+    score = cell.metric.removesuffix(_SPREAD)
+    if score not in FORMULAS:
+        metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
+        return factor * _sum(own.estimate(metric, part.runs) for own, part in members)
+    scores = []
+    for run in members[0][1].runs:
+        same = [(own, next(one for one in part.runs if _name(one) == _name(run))) for own, part in members]
         clean, perturbed = (
-            _sum(
-                scores.of_seeds(name, method, ((own[_name(key)], 1.0),), seed)
-                for (scores, _), own in zip(members, named, strict=True)
-            )
-            for name in (f"clean_{metric}", metric)
+            _sum(own.estimate(name, [one]) for own, one in same) for name in (f"clean_{cell.of}", cell.of)
         )
-        cell = np.mean(np.asarray(FORMULAS[score][1](clean, perturbed)), axis=0)
-        cells.append(float(cell[0]))
-        total = total + weight * cell
-    return total, float(np.std(cells, ddof=1)) if len(cells) > 1 else float("nan")
+        scores.append(np.asarray(FORMULAS[score][1](clean, perturbed)))
+    if cell.metric.endswith(_SPREAD):
+        return np.array([np.std([own[0] for own in scores], ddof=1) if len(scores) > 1 else np.nan])
+    weights = _weights(members[0][1].runs).values()
+    return _PRINTED.get(score, 1) * _sum(weight * own for weight, own in zip(weights, scores, strict=True))
 
 
 def _sum(estimates: Iterable[Estimate]) -> Estimate:
-    """The sum of the first seeds of each, as many as all of them have."""
-    known = list(estimates)
-    seeds = min(map(len, known))
-    return np.asarray(sum((own[:seeds] for own in known), np.zeros(())))
+    return np.asarray(sum(estimates, np.zeros(())))
 
 
 def _name(key: ScenarioKey) -> tuple[object, ...]:
@@ -255,16 +233,14 @@ def _name(key: ScenarioKey) -> tuple[object, ...]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _tables(known: Iterator[Beside]) -> Iterator[PageTable]:
+def _tables(known: Iterable[Beside]) -> Iterator[PageTable]:
     """A table per published table, model and side, of each of our models."""
-    every = sorted(known, key=lambda own: (own.cell.table, _place(own)))
-    for _, group in groupby(every, lambda own: (own.cell.table, _place(own))):
-        yield _table(list(group))
-
-
-def _place(own: Beside) -> tuple[str, ...]:
-    cell = own.cell
-    return own.model, cell.direction, cell.dataset, cell.model, cell.setting, cell.side
+    by_place: dict[tuple[str, ...], list[Beside]] = {}
+    for own in known:
+        cell = own.cell
+        place = cell.table, own.model, cell.direction, cell.dataset, cell.model, cell.setting, cell.side
+        by_place.setdefault(place, []).append(own)
+    yield from (_table(by_place[place]) for place in sorted(by_place))
 
 
 _LINES = ("published", "ours", "difference")
@@ -273,19 +249,20 @@ _LINES = ("published", "ours", "difference")
 def _table(cells: Sequence[Beside]) -> PageTable:
     """Perturbations across; of each method of the paper that we ran, the published value, ours, and the difference."""
     first = cells[0].cell
-    columns = list(dict.fromkeys((_metric(own), own.cell.perturbation) for own in cells))
-    rows: dict[str, dict[tuple[str, str], dict[bool, Beside]]] = {}
+    columns: dict[tuple[str, str], dict[str, dict[bool, Beside]]] = {}
     for own in cells:
-        parts = rows.setdefault(_label(own), {}).setdefault((_metric(own), own.cell.perturbation), {})
+        parts = columns.setdefault((_metric(own), own.cell.perturbation), {}).setdefault(_label(own), {})
         parts[own.cell.metric.endswith(_SPREAD)] = own
-    lines = [(f"{label}, {what}", what, own) for label, own in rows.items() for what in _LINES]
-    data = [Column(*column, [_cell(what, own.get(column, {})) for _, what, own in lines]) for column in columns]
-    names = [label for label, _, _ in lines]
+    lines = list(product(dict.fromkeys(map(_label, cells)), _LINES))
+    frame = pd.DataFrame(
+        {column: [_cell(what, own.get(label, {})) for label, what in lines] for column, own in columns.items()},
+        pd.Index([f"{label}, {what}" for label, what in lines]),
+    )
     side = "clean" if first.side == "none" else SIDES.get(first.side, "")
     beside_what = titled(first.dataset, first.model, first.setting, side)
     caption = f"{titled(cells[0].model, first.direction)}, beside Table {first.table}: {beside_what}"
     notes = dict.fromkeys(text for own in cells for text in (own.cell.contradiction, own.cell.note) if text)
-    return PageTable(caption, "method", names, data, "; ".join(notes), style="stacked")
+    return PageTable(caption, "method", frame, "; ".join(notes), "stacked")
 
 
 def _metric(own: Beside) -> str:

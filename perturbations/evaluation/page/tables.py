@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pandas as pd
@@ -16,6 +16,7 @@ from perturbations.base import shown
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _LONGEST = 80  # letters of a file's name
 _LATEX_LETTERS = 90  # that a line of a table in \footnotesize holds beside the margins of a page
+_LATEX_LINES = 45  # that a page holds below rotated headings
 _LATEX_GAP = 2  # letters between two columns
 
 
@@ -52,19 +53,6 @@ def cell_of(form: str, mark: str = "", /, **numbers: float | None) -> Cell:
     return Cell(**texts, mark=mark)
 
 
-class Column(NamedTuple):
-    """A column of a table: its headings, of which the group may be "", and a cell per row."""
-
-    group: str
-    name: str
-    cells: Sequence[Cell]
-
-
-def column_of(name: str, texts: Iterable[str]) -> Column:
-    """A column of texts."""
-    return Column("", name, [Cell(text) for text in texts])
-
-
 @dataclass
 class PageTable:
     """A table.
@@ -72,8 +60,7 @@ class PageTable:
     Attributes:
         caption: its title.
         corner: what the names of its rows are.
-        names: of its rows.
-        columns: its columns.
+        frame: its cells, by the names of rows, and by group (which may be "") and name of columns.
         note: how to read it.
         style: "stacked": the parts of a cell may stand below each other, to fit a small screen; "board": so, and the
             headings sort; "left": it holds words and not numbers.
@@ -86,8 +73,7 @@ class PageTable:
 
     caption: str
     corner: str
-    names: Sequence[str]
-    columns: Sequence[Column]
+    frame: pd.DataFrame
     note: str = ""
     style: str = ""
     brief: Sequence[str] = ()
@@ -97,34 +83,48 @@ class PageTable:
     kind: str = "table"
 
     @property
+    def heads(self) -> list[tuple[str, str]]:
+        """The group and the name of each column."""
+        columns: list[Any] = self.frame.columns.tolist()
+        return [(str(group), str(name)) for group, name in columns]
+
+    @property
     def groups(self) -> list[tuple[str, int]]:
         """The groups of columns, and how many columns each has; none where no column is in one."""
-        groups = [(group, len(list(own))) for group, own in itertools.groupby(self.columns, lambda own: own.group)]
+        groups = [(group, len(list(own))) for group, own in itertools.groupby(group for group, _ in self.heads)]
         return groups if any(group for group, _ in groups) else []
 
     @property
-    def firsts(self) -> list[bool]:
-        """Of each column, whether a group begins with it."""
-        before = ["", *(column.group for column in self.columns)]
-        return [one != other for one, other in itertools.pairwise(before)]
+    def columns(self) -> list[tuple[str, bool]]:
+        """The name of each column, and whether a group begins with it."""
+        before = ["", *(group for group, _ in self.heads)]
+        return [(name, own != last) for (own, name), last in zip(self.heads, before, strict=False)]
 
     @property
-    def rows(self) -> list[tuple[str, list[Cell]]]:
-        """The name of each row, and its cells."""
-        return [(str(name), [column.cells[at] for column in self.columns]) for at, name in enumerate(self.names)]
+    def body(self) -> list[tuple[str, tuple[Cell, ...]]]:
+        """The name of each row, and its cells as the page shows them.
 
-    @property
-    def body(self) -> list[tuple[str, list[Cell]]]:
-        """The same as the page shows them: without what is not `brief`, zero deviations, and marks of all rows."""
+        Without what is not `brief`, zero deviations, and marks of all rows.
+        """
         columns = []
-        for column in self.columns:
-            cells = [cell._replace(std=cell.std if cell.std.strip("0.") else "") for cell in column.cells]
-            if self.brief and column.name not in self.brief:
+        for (_, name), (_, column) in zip(self.heads, self.frame.items(), strict=True):
+            cells = [cell._replace(std=cell.std if cell.std.strip("0.") else "") for cell in _marked(column)]
+            if self.brief and name not in self.brief:
                 cells = [Cell(cell.value, mark=cell.mark) for cell in cells]
-            if {cell.mark for cell in cells if cell.value} == {"tie"}:
-                cells = [cell._replace(mark="") for cell in cells]
             columns.append(cells)
-        return [(str(name), [cells[at] for cells in columns]) for at, name in enumerate(self.names)]
+        return list(zip(map(str, self.frame.index), zip(*columns, strict=True), strict=True))
+
+
+def _marked(column: Iterable[Cell]) -> list[Cell]:
+    """The cells of a column, without marks where no row is separable from another."""
+    cells = list(column)
+    is_tied = {cell.mark for cell in cells if cell.value} == {"tie"}
+    return [cell._replace(mark="") for cell in cells] if is_tied else cells
+
+
+def text_frame(columns: Mapping[str, Iterable[str]], names: Iterable[str]) -> pd.DataFrame:
+    """The cells of columns of texts, for the named rows."""
+    return pd.DataFrame({("", name): [Cell(text) for text in own] for name, own in columns.items()}, pd.Index(names))
 
 
 @dataclass
@@ -159,10 +159,7 @@ PagePart = PageTable | Figure | Section | str
 def leaves(parts: Iterable[PagePart]) -> Iterator[PageTable | Figure | str]:
     """The tables, figures and texts among parts, also folded ones."""
     for part in parts:
-        if isinstance(part, Section):
-            yield from leaves(part.parts)
-        else:
-            yield part
+        yield from leaves(part.parts) if isinstance(part, Section) else [part]
 
 
 def name_files(parts: Iterable[PageTable | Figure | str]) -> None:
@@ -185,10 +182,10 @@ def as_csv(tables: Iterable[PageTable]) -> str:
     A name that a spreadsheet would compute gets an apostrophe.
     """
     rows = [
-        [*map(_plain, (table.caption, name, column.group, column.name, *cell[:-1])), cell.mark]
+        [*map(_plain, (table.caption, str(name), *head, *cell[:-1])), cell.mark]
         for table in tables
-        for name, cells in table.rows
-        for column, cell in zip(table.columns, cells, strict=True)
+        for name, *cells in table.frame.itertuples(name=None)
+        for head, cell in zip(table.heads, cells, strict=True)
     ]
     heads = ["table", "row", "column_group", "column", *Cell._fields]
     return pd.DataFrame(rows, columns=heads).to_csv(index=False, lineterminator="\n")
@@ -199,52 +196,50 @@ def _plain(text: str) -> str:
     return f"'{line}" if line.startswith(_FORMULA) and not re.fullmatch(r"[+-]?[\d,]*\.?\d+", line) else line
 
 
-def _written(table: PageTable, escape: Callable[[str], str], best: str, second: str) -> list[list[str]]:
-    """The headings and the rows: values with their deviations, without intervals, so that a table fits a page."""
-    marks = {"best": best, "second": second}
-    headings = [" ".join(filter(None, (column.group, column.name))) for column in table.columns]
-    lines = [[escape(table.corner), *map(escape, headings)]]
-    for name, cells in table.rows:
-        lines.append([escape(name), *(marks.get(cell.mark, "{}").format(escape(cell.spread)) for cell in cells)])
-    return lines
+def _lines(table: PageTable, escape: Callable[[str], str], best: str, second: str) -> tuple[list[list[str]], str]:
+    """The headings, the rows and the note, without what only the page shows: what stands small below a value."""
+    forms = {"best": best, "second": second, "tie": escape("≈") + "{}"}
+    columns = [
+        [forms.get(own.mark, "{}").format(escape(own.spread)) for own in _marked(table.frame[head])]
+        for head in table.frame
+    ]
+    heads = [escape(text) for text in (table.corner, *(" ".join(filter(None, head)) for head in table.heads))]
+    names = [escape(str(name)) for name in table.frame.index]
+    note = table.note[table.note.find("Bold: ") :] if table.note.startswith("Small: ") else table.note
+    return [heads, *map(list, zip(names, *columns, strict=True))], escape(note)
 
 
 def as_markdown(table: PageTable) -> str:
     """A table as Markdown: its caption, the table, its note; the best in bold, the second in italics."""
-    head, *rows = _written(table, _markdown, "**{}**", "*{}*")
+    (head, *rows), note = _lines(table, lambda text: shown.markdown(text) if text else "", "**{}**", "*{}*")
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    note = ["", _markdown(table.note)] if table.note else []
-    return "\n".join([shown.name(table.caption), "", *(f"|{'|'.join(line)}|" for line in lines), *note, ""])
-
-
-def _markdown(text: str) -> str:
-    return shown.markdown(text) if text else ""
+    return "\n".join([shown.name(table.caption), "", *(f"|{'|'.join(line)}|" for line in lines), "", note, ""])
 
 
 def as_latex(table: PageTable) -> str:
     r"""A table as LaTeX for the packages booktabs and rotating, without a caption.
 
-    The best are bold, the second ones underlined.
-    It is set in \footnotesize, with upright names of columns. Columns that do not fit the width of a page stand in a
-    further `tabular` below.
+    The best are bold, the second ones underlined. It is set in \footnotesize, with upright names of columns. Columns
+    and rows that do not fit a page stand in a further `tabular` below.
     """
-    head, *rows = _written(table, _latex, r"\textbf{{{}}}", r"\underline{{{}}}")
+    (head, *rows), note = _lines(table, _latex, r"\textbf{{{}}}", r"\underline{{{}}}")
     head = [head[0], *(rf"\rotatebox{{90}}{{{name}}}" for name in head[1:])]
     lines = [r"{\footnotesize\setlength{\tabcolsep}{3pt}\raggedright"]
-    for places in _panels(table):
-        panel = [" & ".join([line[0], *(line[1 + place] for place in places)]) + r" \\" for line in (head, *rows)]
+    for first, places in itertools.product(range(0, len(rows), _LATEX_LINES), _panels(table)):
+        part = [head, *rows[first : first + _LATEX_LINES]]
+        panel = [" & ".join([line[0], *(line[1 + place] for place in places)]) + r" \\" for line in part]
         lines += [rf"\begin{{tabular}}{{l{'r' * len(places)}}}", r"\toprule", panel[0], r"\midrule", *panel[1:]]
         lines += [r"\bottomrule", r"\end{tabular}\par\medskip"]
-    return "\n".join([*lines, _latex(table.note) + "}", ""])
+    return "\n".join([*lines, f"{note}}}", ""])
 
 
 def _panels(table: PageTable) -> list[list[int]]:
     """The columns that stand side by side, as many as fit the width of a page."""
-    label = max(map(len, (table.corner, *table.names)))
+    label = max(map(len, map(str, (table.corner, *table.frame.index))))
     panels: list[list[int]] = [[]]
     taken = label
-    for place, column in enumerate(table.columns):
-        wide = _LATEX_GAP + max([2, *(len(cell.spread) for cell in column.cells)])
+    for place, (_, column) in enumerate(table.frame.items()):
+        wide = _LATEX_GAP + max([2, *(len(cell.spread) for cell in column)])
         if panels[-1] and taken + wide > _LATEX_LETTERS:
             panels.append([])
             taken = label
@@ -265,7 +260,7 @@ _LATEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
 
 
 def _latex(text: str) -> str:
-    return shown.line(text).translate(str.maketrans(_LATEX)) if text else ""
+    return shown.line(text).translate(str.maketrans(_LATEX))
 
 
 FORMS: dict[str, tuple[str, Callable[[PageTable], str]]] = {

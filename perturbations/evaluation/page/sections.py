@@ -1,4 +1,4 @@
-"""The report's other sections: hubs, which are retrieved too often, cost, what corpora hold, provenance."""
+"""The page's other sections: hubs, which are retrieved too often, cost, examples, what corpora hold, provenance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from perturbations.base import shown
-from perturbations.evaluation.page.intervals import marks
 from perturbations.evaluation.page.leaderboard import NEAR_ZERO
 from perturbations.evaluation.page.names import (
     DIRECTIONS,
@@ -18,9 +17,11 @@ from perturbations.evaluation.page.names import (
     method_label,
     needs_all_queries,
     retrievals_of,
+    row_names,
     titled,
 )
-from perturbations.evaluation.page.tables import Column, PagePart, PageTable, Section, cell_of, column_of
+from perturbations.evaluation.page.scores import marks
+from perturbations.evaluation.page.tables import PagePart, PageTable, Section, cell_of, text_frame
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest import files, layout, sets
@@ -28,16 +29,15 @@ from perturbations.manifest.columns import columns_of
 from perturbations.manifest.skipped import of_manifest, sentences
 from perturbations.tta.methods import registry as methods
 
-_COSTS = {
-    **dict.fromkeys([*(f"{part}_ms_p50" for part in ("encode", "adapt", "rerank", "total")), "total_ms_p95"], ".2f"),
-    "peak_memory_mib": ",.0f",
-}
-_COUNTS = dict.fromkeys(("updates", "empty", "non_finite"), ".0f")
+_COSTS = [*(f"{part}_ms_p50" for part in ("encode", "adapt", "rerank", "total")), "total_ms_p95", "peak_memory_mib"]
+_COUNTS = ["updates", "empty", "non_finite"]
+_FORMS = {**dict.fromkeys(_COSTS, ".2f"), "peak_memory_mib": ",.0f", **dict.fromkeys(_COUNTS, ".0f")}
+_BY = ["model_name", "applied"]
 
 
 def hubs(frame: pd.DataFrame) -> Section:
     """The mean of each measure of hubness over the scenarios of a retrieval, per model and method."""
-    hubness = {column.name: ".3f" for column in columns_of(ResultRow) if column.name.startswith("hub_")}
+    measures = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
     tables: list[PagePart] = []
     for (dataset,), of_dataset in groups(frame, "dataset"):
         for retrieval in retrievals_of(of_dataset):
@@ -45,11 +45,10 @@ def hubs(frame: pd.DataFrame) -> Section:
             if rows["hub_skewness"].notna().any():  # it is not of given features
                 what = "mean over perturbed scenarios" if retrieval.suite else "clean queries"
                 caption = f"{retrieval.title(dataset)}: hubness of the k-occurrence, k = 15, {what}"
-                means = rows.groupby(_BY, sort=False)[[*hubness]].mean()
+                means = rows.groupby(_BY, sort=False)[measures].mean()
                 compared = means.assign(**{name: means[name].abs() for name in NEAR_ZERO})
-                outside = [needs_all_queries(str(method)) for _, method in means.index]
-                compared.loc[outside] = float("nan")
-                tables.append(_of_methods(caption, means, compared, hubness))
+                competes = [not needs_all_queries(method) for _, method in compared.index]
+                tables.append(_of_methods(caption, means, compared[competes]))
     text = "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals."
     return Section("Hubness", tables and [text, *tables], "hubness")
 
@@ -57,41 +56,35 @@ def hubs(frame: pd.DataFrame) -> Section:
 def costs(frame: pd.DataFrame) -> Section:
     """Milliseconds, memory and steps of each model and method."""
     tables: list[PagePart] = []
+    plain = methods.baseline()
     # The queries of a perturbed gallery were encoded before, so that their time is not known; so are given features.
     known = frame[(frame["side"] != "gallery") & frame["total_ms_p50"].notna()]
     for (dataset, direction), rows in groups(known, "dataset", "direction"):
         medians = rows.groupby(_BY, sort=False)[[*_COSTS, *_COUNTS]].median()
-        compared = medians[[*_COSTS]].copy()
-        compared.loc[[method == methods.baseline().name for _, method in medians.index]] = float("nan")
         title = f"{titled(dataset, DIRECTIONS[direction])}: milliseconds per query, medians over scenarios"
-        tables.append(_of_methods(title, medians, compared, _COSTS | _COUNTS))
+        others = medians.index.get_level_values("applied") != plain.name
+        tables.append(_of_methods(title, medians, medians.loc[others, _COSTS]))
     text = (
         "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
         "Steps: done (updates), skipped because no query passed the method's filter (empty), "
         "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
-        f"{methods.baseline().title}."
+        f"{plain.title}."
     )
     return Section("Cost", tables and [text, *tables], "cost")
 
 
-_BY = ["model_name", "applied"]
-
-
-def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame, forms: Mapping[str, str]) -> PageTable:
-    """A table of rows of models and methods, in forms by column.
-
-    Of the columns of `compared`, where NaN stands for who does not compete, the least is marked.
-    """
-    several = values.index.get_level_values(0).nunique() > 1
-    names = [titled(str(model) if several else "", method_label(str(method))) for model, method in values.index]
-    columns = []
-    for name in map(str, values):
-        form, best = forms[name], [""] * len(values)
+def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame) -> PageTable:
+    """A table of rows of models and methods. The least of each column of those that are `compared` is marked."""
+    corner, names = row_names(values.index)
+    compared = compared.reindex(values.index)
+    cells = {}
+    for name, column in values.items():
+        form, best = _FORMS.get(str(name), ".3f"), [""] * len(values)
         if name in compared:
             best = marks(compared[name].to_numpy()[:, None], form.strip(","), lower=True)
-        cells = [cell_of(form, mark, value=value) for value, mark in zip(values[name], best, strict=True)]
-        columns.append(Column("", name.removeprefix("hub_").replace("_", " "), cells))
-    return PageTable(caption, "model, method" if several else "method", names, columns)
+        title = str(name).removeprefix("hub_").replace("_", " ")
+        cells["", title] = [cell_of(form, mark, value=value) for value, mark in zip(column, best, strict=True)]
+    return PageTable(caption, corner, pd.DataFrame(cells, pd.Index(names)))
 
 
 _EXAMPLES, _RETRIEVED = 8, 3
@@ -105,11 +98,12 @@ def examples(frame: pd.DataFrame, ranks: Sequence[Path], queries: Sequence[Path]
     """
     rows = frame[(frame["direction"] == "composed") & (frame["side"] == "none") & (frame["method"] != RANDOM)]
     parts = []
-    for path in queries:
+    for path in queries if ranks else ():
         names = ("dataset", "query_id", "clip_id", "instruction", "targets")
         asked = files.read_columns(path, *names).to_pandas().set_index("query_id")
-        if rows["dataset"].isin(asked["dataset"]).any():
-            parts.append(_examples(rows[rows["dataset"].isin(asked["dataset"])], asked, path, ranks))
+        of_dataset = rows[rows["dataset"].isin(asked["dataset"])]
+        if len(of_dataset):
+            parts.append(_examples(of_dataset, asked, path, ranks))
     return Section("Examples", parts, "examples")
 
 
@@ -119,66 +113,58 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
     names = ("dataset", "model_key", "method", "label", "seed", "side")
     filters = [(name, "==", best[name]) for name in names if pd.notna(best[name])]
     wanted = ["query_id", "rank", "retrieved"]
-    known = pd.concat([pq.read_table(own, columns=wanted, filters=filters).to_pandas() for own in ranks])
-    known = asked.join(known.set_index("query_id"), how="inner").sort_index()
-    places = {place * len(known) // _EXAMPLES for place in range(_EXAMPLES)} if len(known) else ()
-    known = known.iloc[sorted(places)]
+    ranked = pd.concat([pq.read_table(own, columns=wanted, filters=filters).to_pandas() for own in ranks])
+    known = asked.join(ranked.set_index("query_id"), how="inner").sort_index()
+    known = known.iloc[sorted({place * len(known) // _EXAMPLES for place in range(_EXAMPLES) if len(known)})]
     pool = files.read_columns(path.with_name(layout.name("composed_pool")), "clip_id", "narration").to_pandas()
     narrations = dict(zip(pool["clip_id"], pool["narration"], strict=True))
+
+    def clip(name: str) -> str:
+        """A clip by what happens in it, and its name."""
+        return f"{narrations[name]} ({name})" if narrations.get(name) else name
+
     targets = [list(dict.fromkeys(json.loads(text))) for text in known["targets"]]
     first = [[name for name, _ in json.loads(text or "[]")][:_RETRIEVED] for text in known["retrieved"]]
     columns = {
-        "clip": [_narrated(name, narrations) for name in known["clip_id"]],
-        "instruction": list(known["instruction"]),
-        "target": ["; ".join(_narrated(name, narrations) for name in own) for own in targets],
-        "rank": [str(rank) for rank in known["rank"]],
+        "clip": map(clip, known["clip_id"]),
+        "instruction": known["instruction"],
+        "target": ["; ".join(map(clip, own)) for own in targets],
+        "rank": map(str, known["rank"]),
         "retrieved first": [
-            "; ".join(f"{'✓ ' * (name in own)}{_narrated(name, narrations)}" for name in names)
+            "; ".join(f"{'✓ ' * (name in own)}{clip(name)}" for name in names)
             for names, own in zip(first, targets, strict=True)
         ],
     }
     what = titled(str(best["dataset"]), str(best["model_name"]), method_label(str(best["applied"])))
-    return PageTable(
-        f"{what}: {shown.plural(len(known), 'example')} of composed queries",
-        "query",
-        list(known.index),
-        [column_of(name, texts) for name, texts in columns.items()],
-        "✓: a target." if any(first) else "evaluation.top_k keeps what is retrieved first.",
-        style="left",
-    )
-
-
-def _narrated(clip: str, narrations: Mapping[str, str]) -> str:
-    """A clip by what happens in it, and its name."""
-    return f"{narrations[clip]} ({clip})" if narrations.get(clip) else clip
+    caption = f"{what}: {shown.plural(len(known), 'example')} of composed queries"
+    note = "✓: a target." if any(first) else "evaluation.top_k keeps what is retrieved first."
+    return PageTable(caption, "query", text_frame(columns, known.index), note, "left")
 
 
 def corpora(
-    statistics: Sequence[Path], quarantine: Sequence[Path], results: Sequence[Path], read: Sequence[str] = ()
+    frame: pd.DataFrame, statistics: Sequence[Path], quarantine: Sequence[Path], results: Sequence[Path]
 ) -> Section:
-    """What the corpora hold, what is left out of their captions and of results, what models `read`: a sentence each."""
+    """What corpora hold, what is left out of their captions and of results, what models read: a sentence each."""
     left_out = [
         f"{' on '.join(reversed(path.parts[-3:-1]))}: {line}."
         for path in (*statistics, *results)
         for line in sentences(of_manifest(files.read_metadata(path)))
     ]
     complete = [text for path in quarantine if (text := corpus_sentence(path))]
-    return Section("Corpora", [*complete, *left_out, *read], "corpora")
+    return Section("Corpora", [*complete, *left_out, *_read_as_clean(frame)], "corpora")
 
 
-def read_as_clean(frame: pd.DataFrame) -> list[str]:
+def _read_as_clean(frame: pd.DataFrame) -> Iterator[str]:
     """How many perturbed captions each model reads as the clean ones, and of which perturbation most."""
-    sentences = []
-    groups = frame[frame["clean_input_queries"].fillna(0) > 0].groupby(["dataset", "model", "suite"])
-    for (dataset, model, suite), rows in groups:
-        runs = rows.drop_duplicates(["perturbation", "severity", "side"])
-        share = 100 * runs["clean_input_queries"] / runs["queries"]
-        most = runs["perturbation"].iloc[int(share.to_numpy().argmax())]
-        sentences.append(
-            f"{model} reads up to {share.max():.1f} % of the perturbed captions of {suite} on {dataset} as the clean "
-            f"ones ({most}): they differ only behind its last token, or in what its tokenizer leaves out."
+    known = frame[frame["clean_input_queries"].fillna(0) > 0]
+    shares = known.assign(share=100 * known["clean_input_queries"] / known["queries"])
+    for (dataset, model, suite), rows in shares.groupby(["dataset", "model", "suite"]):
+        most = rows.iloc[int(rows["share"].to_numpy().argmax())]
+        yield (
+            f"{model} reads up to {most['share']:.1f} % of the perturbed captions of {suite} on {dataset} as the clean "
+            f"ones ({most['perturbation']}): they differ only behind its last token, or in what its tokenizer leaves "
+            "out."
         )
-    return sentences
 
 
 def corpus_sentence(path: Path) -> str | None:
@@ -198,24 +184,22 @@ def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
         return Section("How it was made")
     facts = {str(name): _facts(rows) for name, rows in frame.groupby("model_name", sort=True)}
     names = list(dict.fromkeys(name for own in facts.values() for name in own))
-    columns = [
-        column_of(model if len(facts) > 1 else "value", ["; ".join(own.get(name, ())) for name in names])
+    columns = {
+        model if len(facts) > 1 else "value": ["; ".join(own.get(name, ())) for name in names]
         for model, own in facts.items()
-    ]
+    }
     packages = sorted(
         {str(about["package_version"]) for about in map(files.read_metadata, paths) if "package_version" in about}
     )
     texts = [f"Made by version {', '.join(packages)} of this package."] if packages else []
-    table = PageTable("what the results depend on", "name", names, columns, style="left")
+    table = PageTable("what the results depend on", "name", text_frame(columns, names), style="left")
     return Section("How it was made", [*texts, table], "provenance")
 
 
-def _facts(rows: pd.DataFrame) -> dict[str, list[str]]:
+def _facts(rows: pd.DataFrame) -> Mapping[str, list[str]]:
     """The distinct values of each fact of one model's results; JSON becomes one fact per key."""
-    facts: dict[str, list[str]] = {}
     columns = {"model": "model_key", "setting": "setting", "seeds": "seed", "checkpoint (sha256)": "checkpoint_sha256"}
-    for name, column in columns.items():
-        facts[name] = sorted(set(rows[column].dropna().astype(str)))
+    facts = {name: sorted(set(rows[column].dropna().astype(str))) for name, column in columns.items()}
     for column in ("settings", "tools", "backend"):
         for text in sorted(set(rows[column].dropna())):
             for name, value in _flat(column, text):
@@ -225,12 +209,8 @@ def _facts(rows: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _flat(name: str, text: str) -> Iterator[tuple[str, str]]:
-    """The values of a JSON object by name, also of objects in it; other text as it is."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = text
-    (values,) = pd.json_normalize({name: value}, sep=": ").to_dict("records")
+    """The values of a JSON object by name, also of objects in it."""
+    (values,) = pd.json_normalize({name: json.loads(text)}, sep=": ").to_dict("records")
     for key, own in sorted(values.items()):
         is_plain = isinstance(own, list) and not any(isinstance(entry, dict | list) for entry in own)
         yield str(key), ", ".join(map(_text, own)) if is_plain else _text(own)
