@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.base import rng
+from perturbations.base.records import canonical
 from perturbations.evaluation.page import page
-from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow, backend_cell
+from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow
 from perturbations.manifest import files, parquet
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import summary_of_ranks
@@ -129,7 +130,7 @@ def _result(columns: Scenario, rank: np.ndarray, draw: np.random.Generator) -> R
         queries=len(rank),
         gallery=GALLERY,
         settings=json.dumps({"batch_size": 16, "num_frames": 12, "precision": "float32", "steps": 3}),
-        backend=backend_cell({"retrieval": "pretrained"}),
+        backend=canonical({"retrieval": "pretrained"}),
         checkpoint_sha256=columns["model_key"],
         tools=json.dumps({"numpy": "2.3", "torch": "2.9"}),
     )
@@ -144,7 +145,7 @@ def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
         **{"dataset": "demo", "model_key": B32, "seed": 42, "direction": "v2t", **CLEAN},
         **{f"recall_at_{k}": 100.0 for k in (5, 10, 50, 100)},
         **{"rsum": 300.0, "queries": 100, "gallery": 100, "median_rank": 1.0, "mean_rank": 2.0},
-        "backend": backend_cell({"retrieval": "demo_encoder"}),
+        "backend": canonical({"retrieval": "demo_encoder"}),
         "side": "query" if more.get("suite", "clean") != "clean" else "none",
     }
     return result_row(**{**usual, **more}, method=method, recall_at_1=recall_at_1)

@@ -16,8 +16,8 @@ from perturbations.composed import gallery_sets, official
 from perturbations.composed.builder import build
 from perturbations.composed.instructions import Words, instruction_for, words_of
 from perturbations.composed.labels import kind_of
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Split, same_action
 from perturbations.composed.sampler import sampled_blocks, tf_idf
+from perturbations.composed.split import ComposedQuery, PoolClip, Split, as_text, same_action
 
 TAGS = {
     **dict.fromkeys(["cut", "peel", "add", "wash", "remove", "stir"], "VB"),
@@ -46,7 +46,7 @@ def clips(*captions: str, video: str = "v") -> list[PoolClip]:
 
 def built(*members: PoolClip) -> dict[str, tuple[tuple[str, ...], str]]:
     split = build(members, analyse, seed=0, dataset="d")
-    return {query.query_id: (query.targets, query.instruction) for query in split.queries}
+    return {query.query_id: (query.target_ids, query.instruction) for query in split.queries}
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_galleries_hold_the_targets_and_up_to_six_others_once_and_never_the_quer
     split = build(members, analyse, seed=0, dataset="d")
     for query, rows in zip(split.queries, gallery_sets.gallery(split, "local_full"), strict=True):
         names = {split.pool[row].clip_id for row in rows}
-        assert {*query.targets} <= names
-        assert query.clip not in names
+        assert {*query.target_ids} <= names
+        assert query.clip_id not in names
         assert 6 <= len(names) <= 7
     assert build(members, analyse, seed=0, dataset="d") == split
     assert build(members, analyse, seed=1, dataset="d") != split
@@ -116,7 +116,11 @@ def clip(number: int, narration: str, video: str = "v") -> PoolClip:
 
 
 TARGET, QUERY = clip(0, "cuts the red onion"), clip(1, "peels the red onion")
-QUERIES = (ComposedQuery(query_id="0", clip=QUERY.clip_id, targets=(TARGET.clip_id,), instruction="Cut it instead."),)
+QUERIES = (
+    ComposedQuery(
+        query_id="0", clip_id=QUERY.clip_id, targets=as_text([TARGET.clip_id]), instruction="Cut it instead."
+    ),
+)
 
 
 def split_of(*distractors: PoolClip) -> Split:

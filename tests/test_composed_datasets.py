@@ -142,6 +142,6 @@ def test_families_of_the_demo_differ_in_motion_or_colour_and_have_seven_candidat
     assert len(split.queries) == 16 * 4
     assert {len(rows) for rows in gallery(split, "local_full")} == {7}
     for query in split.queries:
-        assert query.kind == ("temporal" if query.instruction.startswith("Now it") else "object")
+        assert query.change == ("temporal" if query.instruction.startswith("Now it") else "object")
         assert query.modified_caption != query.narration
     assert split_of({"adapter": "demo", "clips": 16, "families": True}) == split

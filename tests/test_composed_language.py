@@ -19,8 +19,8 @@ from perturbations.composed.language import (
     rewritten,
     temporal_prompt,
 )
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
 from perturbations.composed.rules import split_settings
+from perturbations.composed.split import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
 from perturbations.models import language_model
 
@@ -31,13 +31,13 @@ TEMPLATE = (
 
 QUERY = ComposedQuery(
     query_id="0",
-    clip="v_0_8",
-    targets=("v_10_18",),
+    clip_id="v_0_8",
+    targets='["v_10_18"]',
     instruction="Shake it.",
     narration="#C C takes the sieve",
     target_narration="#C C shakes the sieve",
-    kind="object",
-    kind_source="rule 1",
+    change="object",
+    change_source="rule 1",
     instruction_source="official",
 )
 SPLIT = Split(tuple(PoolClip(clip_id=name, video_id="v", narration="") for name in ("v_0_8", "v_10_18")), (QUERY,), {})
@@ -82,8 +82,8 @@ def test_a_split_says_who_wrote_what() -> None:
     model = Told("Shake the sieve.", yes=True)
     (query,) = rewritten(SPLIT, model).queries
     assert query.instruction == query.modified_caption == "Shake the sieve."
-    assert query.kind == "temporal"
-    assert {query.instruction_source, query.kind_source, query.caption_source} == {"llm told"}
+    assert query.change == "temporal"
+    assert {query.instruction_source, query.change_source, query.caption_source} == {"llm told"}
     # The label and the caption follow the new instruction.
     assert "Shake the sieve." in model.prompts[1]
     assert "Shake the sieve." in model.prompts[2]
@@ -91,7 +91,7 @@ def test_a_split_says_who_wrote_what() -> None:
 
 def test_only_wanted_parts_change_and_equal_questions_are_asked_once() -> None:
     (query,) = rewritten(SPLIT, Told("other", yes=False), ["kind"]).queries
-    assert query == replace(QUERY, kind_source="llm told")
+    assert query == replace(QUERY, change_source="llm told")
     silent = Told("", yes=True)
     assert rewritten(SPLIT, silent, ["instruction", "modified_caption"]) == SPLIT
     bare = replace(SPLIT, queries=(replace(QUERY, narration=""),))
@@ -103,7 +103,7 @@ def test_only_wanted_parts_change_and_equal_questions_are_asked_once() -> None:
 
 def test_captions_that_the_user_brings_stand_for_narrations(tmp_path: Path) -> None:
     path = tmp_path / "lavila.csv"
-    path.write_text(f'clip_name,caption\n{QUERY.clip},"#C C shakes, then drops a ""sieve"""\nother,x\n')
+    path.write_text(f'clip_name,caption\n{QUERY.clip_id},"#C C shakes, then drops a ""sieve"""\nother,x\n')
     model = Told("Changed.", yes=True)
     (query,) = rewritten(SPLIT, model, ["modified_caption"], read_captions(path, SPLIT)).queries
     assert model.prompts == [caption_prompt('#C C shakes, then drops a "sieve"', QUERY.instruction)]
@@ -190,7 +190,7 @@ def test_the_configured_model_writes_the_split_of_a_dataset(folder: Path, tmp_pa
     split, _ = manifests.read(output)
     (query,) = split.queries
     source = language_model.load(str(folder)).source
-    assert (query.kind_source, query.caption_source, query.instruction_source) == (source, source, "official")
+    assert (query.change_source, query.caption_source, query.instruction_source) == (source, source, "official")
     assert query.modified_caption != "#C C takes"
     plain = config_file.parse(given)
     assert "language_model" not in split_settings(plain, "mine")

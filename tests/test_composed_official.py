@@ -11,7 +11,7 @@ import pytest
 from perturbations.base.errors import AnnotationError
 from perturbations.composed import gallery_sets, official
 from perturbations.composed.audit import audit
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Split, overlap, same_action
+from perturbations.composed.split import ComposedQuery, PoolClip, Split, overlap, same_action
 from perturbations.composed.strategies import Ways, evaluate
 
 HEADER = "video_clip_id,target_clip_ids,video_clip_narration,target_clip_narration,instruction,modified_captions"
@@ -44,17 +44,17 @@ QUERIES = ["a_0_8,['a_20_28'],,,Shake it., #C C shakes", "a_20_28,\"['a_0_8', 'a
 
 def test_what_is_read(tmp_path: Path) -> None:
     split = official.read(written(tmp_path, QUERIES, [*POOL, clip("a_200-5_208-5")][:15]))
-    assert [query.clip for query in split.queries] == ["a_0_8", "a_20_28"]
+    assert [query.clip_id for query in split.queries] == ["a_0_8", "a_20_28"]
     assert split.queries[0].modified_caption == "#C C shakes"
-    assert split.queries[1].targets == ("a_0_8", "a_40_48")
+    assert split.queries[1].target_ids == ("a_0_8", "a_40_48")
     assert (split.pool[3].start_s, split.pool[3].end_s) == (100.5, 108.5)
     assert sorted(split.blocks) == ["a_0_8", "a_20_28", "a_40_48"]
 
 
 def test_six_distractors_per_target_in_the_order_of_the_names() -> None:
     queries = (
-        ComposedQuery(query_id="0", clip="a_0_8", targets=("a_40_48", "a_20_28"), instruction=""),
-        ComposedQuery(query_id="1", clip="a_0_8", targets=("a_20_28",), instruction=""),
+        ComposedQuery(query_id="0", clip_id="a_0_8", targets='["a_40_48", "a_20_28"]', instruction=""),
+        ComposedQuery(query_id="1", clip_id="a_0_8", targets='["a_20_28"]', instruction=""),
     )
     blocks, certain = official.blocks(Split(tuple(POOL), queries, {}))
     assert blocks == {"a_20_28": tuple(range(3, 9)), "a_40_48": tuple(range(9, 15))}
@@ -64,7 +64,7 @@ def test_six_distractors_per_target_in_the_order_of_the_names() -> None:
 def test_short_blocks_follow_from_what_a_block_may_hold() -> None:
     pool = (clip("a_0_8", "cut"), clip("a_20_28", "Shake it!"), clip("a_40_48", "stir"))
     distractors = (clip("a_100_108"), clip("a_110_118", "shake it"), clip("a_105_113"))
-    queries = (ComposedQuery(query_id="0", clip="a_0_8", targets=("a_20_28", "a_40_48"), instruction=""),)
+    queries = (ComposedQuery(query_id="0", clip_id="a_0_8", targets='["a_20_28", "a_40_48"]', instruction=""),)
     split = Split(pool + distractors, queries, {})
     blocks, certain = official.blocks(split)
     # The second row holds the first target's own action, and the third lies before it in time: no way fits.
@@ -76,8 +76,8 @@ def test_short_blocks_follow_from_what_a_block_may_hold() -> None:
 
 def test_galleries_by_name() -> None:
     queries = (
-        ComposedQuery(query_id="0", clip="a_0_8", targets=("a_20_28",), instruction=""),
-        ComposedQuery(query_id="1", clip="a_20_28", targets=("a_0_8", "a_40_48"), instruction=""),
+        ComposedQuery(query_id="0", clip_id="a_0_8", targets='["a_20_28"]', instruction=""),
+        ComposedQuery(query_id="1", clip_id="a_20_28", targets='["a_0_8", "a_40_48"]', instruction=""),
     )
     split = Split(tuple(POOL[:9]), queries, {"a_20_28": (3, 4), "a_0_8": (5,), "a_40_48": (6, 7)})
     expected = {
@@ -95,7 +95,7 @@ def test_galleries_by_name() -> None:
 
 def test_a_repeated_name_or_moment_counts_per_row_or_once() -> None:
     pool = (*POOL[:3], POOL[3], POOL[3])
-    queries = (ComposedQuery(query_id="0", clip="a_0_8", targets=("a_20_28",), instruction=""),)
+    queries = (ComposedQuery(query_id="0", clip_id="a_0_8", targets='["a_20_28"]', instruction=""),)
     split = Split(pool, queries, {})
     assert list(gallery_sets.gallery(split, "global_rows")) == [(1, 2, 3, 4)]
     assert list(gallery_sets.gallery(split, "global_distinct")) == [(1, 2, 4)]
@@ -165,13 +165,13 @@ def egocvr(reference: Path) -> Split:
 
 
 def test_egocvrs_own_counts(egocvr: Split) -> None:
-    assert (len(egocvr.queries), len({query.clip for query in egocvr.queries})) == (2295, 1864)
+    assert (len(egocvr.queries), len({query.clip_id for query in egocvr.queries})) == (2295, 1864)
     assert (len(egocvr.pool), len(egocvr.last), len({member.video_id for member in egocvr.pool})) == (
         12_526,
         10_666,
         624,
     )
-    assert sum(len(query.targets) for query in egocvr.queries) / 2295 == pytest.approx(1.208, abs=5e-4)
+    assert sum(len(query.target_ids) for query in egocvr.queries) / 2295 == pytest.approx(1.208, abs=5e-4)
 
 
 def test_egocvrs_blocks_are_recovered(egocvr: Split, reference: Path) -> None:

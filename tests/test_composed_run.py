@@ -16,11 +16,11 @@ import pytest
 from perturbations.base.errors import ManifestError
 from perturbations.composed import manifests, sources, strategies
 from perturbations.composed.gallery_sets import NAMES, gallery
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
+from perturbations.composed.split import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.evaluation import composed_plan
-from perturbations.evaluation.rows import CLEAN_SCENARIO, Run
+from perturbations.evaluation.rows import CLEAN_SCENARIO, Run, rows_of
 from perturbations.manifest import files
 from perturbations.plan import items
 
@@ -45,10 +45,7 @@ def parse(dataset: dict[str, Any], **more: Any) -> configuration.Config:
 def split_of(dataset: dict[str, Any]) -> Split:
     config = parse(dataset)
     settings = config.datasets["mine"]
-    source = sources.source_of(settings.adapter)
-    assert source is not None
-    listing = items.read("mine", settings, videos=False)
-    return source.split(settings, listing, 0, "mine")
+    return sources.read_split(settings, items.read("mine", settings, videos=False), 0, "mine")
 
 
 # --- manifests -------------------------------------------------------------------------------------------------------
@@ -70,10 +67,12 @@ SPLIT = Split(
     ),
     (
         ComposedQuery(
-            query_id="0", clip="a", targets=("b",), instruction="Use a spoon.", instruction_source="official"
+            query_id="0", clip_id="a", targets='["b"]', instruction="Use a spoon.", instruction_source="official"
         ),
-        ComposedQuery(query_id="1", clip="c", targets=("d", "b", "d"), instruction="Peel it.", modified_caption="x"),
-        ComposedQuery(query_id="2", clip="b", targets=("b",), instruction="No change."),
+        ComposedQuery(
+            query_id="1", clip_id="c", targets='["d", "b", "d"]', instruction="Peel it.", modified_caption="x"
+        ),
+        ComposedQuery(query_id="2", clip_id="b", targets='["b"]', instruction="No change."),
     ),
     {"b": (3, 5), "d": (4,)},
     frozenset({"b"}),
@@ -93,7 +92,7 @@ def test_a_split_comes_back_and_its_galleries_are_ranges(deduplicate: bool, tmp_
     again = written(tmp_path, deduplicate=deduplicate)
     labelled = manifests.labelled(SPLIT)
     assert again == replace(labelled, galleries=again.galleries)
-    assert [query.kind for query in again.queries] == ["object", "temporal", "temporal"]
+    assert [query.change for query in again.queries] == ["object", "temporal", "temporal"]
     rows = files.read_rows(tmp_path / "galleries.parquet", files.kind_of(tmp_path / "galleries.parquet"))
     for name in (*NAMES, *SPLIT.galleries):
         for number, members in enumerate(gallery(SPLIT, name, deduplicate=deduplicate)):
@@ -124,7 +123,7 @@ def test_what_is_missing_is_in_no_gallery_and_asks_nothing() -> None:
     every = frozenset(query.query_id for query in SPLIT.queries)
     part = manifests.restricted(SPLIT, frozenset("abcef"), every)
     assert [row.clip_id for row in part.pool] == ["a", "b", "c", "e", "f"]
-    assert [query.targets for query in part.queries] == [("b",), ("b",), ("b",)]
+    assert [query.target_ids for query in part.queries] == [("b",), ("b",), ("b",)]
     assert part.blocks == {"b": (3,)}
     assert part.galleries["local_official"] == [(1,), (1,), (0,)]
     assert [query.query_id for query in manifests.restricted(SPLIT, frozenset("abcde"), frozenset("1")).queries] == [
@@ -174,13 +173,7 @@ RUN = Run(
 )
 
 
-def run(
-    runner: Any, clips: Any = None, instructions: Any = None, names: str = "abcdef", split: Split = SPLIT
-) -> list[Any]:
-    """The results of one scenario."""
-    fog, ocr = ("mlvp", "fog", 5), ("mm_robustness", "ocr", 2)
-    halves = (None if clips is None else fog, None if instructions is None else ocr)
-    scenario = composed_plan.scenario_of(*halves)
+def job(runner: Any, names: str = "abcdef", split: Split = SPLIT) -> Any:
     ways = strategies.Ways(
         galleries=("local_full", "global_distinct"),
         strategies=("text", "visual", "average", "two_stage"),
@@ -188,8 +181,23 @@ def run(
         averages=("unit",),
     )
     model = SimpleNamespace(sha256="sum", architecture=None)
-    job = runner.ComposedEvaluation(model, split, clip_features(*names), ways, json.loads(HOW))
-    rows, ranks = job.scored(replace(RUN, **scenario._asdict()), clips, instructions)
+    return runner.ComposedJob(model, split, clip_features(*names), ways, json.loads(HOW))
+
+
+def run_of(clips: Any, texts: Any) -> Run:
+    """The run of a perturbation of clips, of instructions, of both, or of neither."""
+    return replace(RUN, **composed_plan.scenario_of(clips, texts)._asdict())
+
+
+FOG, OCR = ("mlvp", "fog", 5), ("mm_robustness", "ocr", 2)
+
+
+def run(
+    runner: Any, clips: Any = None, instructions: Any = None, names: str = "abcdef", split: Split = SPLIT
+) -> list[Any]:
+    """The results of one scenario."""
+    planned = run_of(None if clips is None else FOG, None if instructions is None else OCR)
+    rows, ranks = rows_of(job(runner, names, split).scored(planned, clips, instructions))
     counts = Counter((rank.model_key, rank.method) for rank in ranks)
     assert counts == {(row.model_key, row.method): row.queries for row in rows if row.method != "random"}
     return list(rows)
@@ -256,3 +264,31 @@ def test_galleries_that_the_dataset_brings_are_evaluated_first(runner: Any) -> N
     split = replace(PLAIN, galleries=SPLIT.galleries)
     keys = dict.fromkeys(row.model_key.partition("@")[2] for row in run(runner, split=split))
     assert list(keys) == ["local_official", "global_official", "local_full", "global_distinct"]
+
+
+def test_an_interrupted_job_goes_on_with_the_scenario_where_it_was(
+    runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {"0": "to f", "1": "to d"}
+    rows = [SimpleNamespace(caption_id=name, text=text, accepted=True, recipe_id="r") for name, text in texts.items()]
+    monkeypatch.setattr(runner, "_perturbed", lambda run, split: (None, None if run.side == "none" else rows))
+    made: list[int | None] = []
+    scored = runner.ComposedJob.scored
+
+    def counted(job: Any, run: Run, *arguments: Any) -> Any:
+        made.append(run.severity)
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return scored(job, run, *arguments)
+
+    runs = [run_of(None, None), *(run_of(None, (*OCR[:2], severity)) for severity in (2, 3, 4))]
+    whole = job(runner, split=PLAIN).evaluate(runs, tmp_path / "whole" / "j.jsonl")
+    monkeypatch.setattr(runner.ComposedJob, "scored", counted)
+    with pytest.raises(KeyboardInterrupt):
+        job(runner, split=PLAIN).evaluate(runs, tmp_path / "j.jsonl")
+    again = job(runner, split=PLAIN).evaluate(runs, tmp_path / "j.jsonl")
+    assert str(again) == str(whole)  # ranks of random orders are NaN
+    assert made == [0, 2, 3, 3, 4]
+    rows[0].text = "to e"
+    job(runner, split=PLAIN).evaluate(runs, tmp_path / "j.jsonl")
+    assert made[5:] == [2, 3, 4], "what changes a result runs again"

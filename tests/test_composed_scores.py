@@ -16,10 +16,10 @@ from perturbations import read_manifest
 from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
 from perturbations.composed import official, sources
-from perturbations.composed.audit import compare_galleries, compared
+from perturbations.composed.audit import compare_galleries, compared, words
 from perturbations.composed.gallery_sets import gallery
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
-from perturbations.composed.strategies import Packed, Score, ScoredModel, Ways, evaluate, settings
+from perturbations.composed.split import ComposedQuery, PoolClip, Split
+from perturbations.composed.strategies import Score, ScoredModel, Ways, evaluate, settings
 from perturbations.config import file as config_file
 from perturbations.evaluation import stored_features
 from perturbations.plan import items
@@ -28,11 +28,11 @@ from perturbations.retrieval.metrics import read_retrieved
 
 POOL = tuple(PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
 QUERIES = (
-    ComposedQuery(query_id="0", clip="v_0_8", targets=("v_10_18",), instruction="One.", target_narration="n 1"),
+    ComposedQuery(query_id="0", clip_id="v_0_8", targets='["v_10_18"]', instruction="One.", target_narration="n 1"),
     ComposedQuery(
-        query_id="1", clip="v_10_18", targets=("v_0_8", "v_20_28"), instruction="Two.", target_narration="n 0"
+        query_id="1", clip_id="v_10_18", targets='["v_0_8", "v_20_28"]', instruction="Two.", target_narration="n 0"
     ),
-    ComposedQuery(query_id="2", clip="v_20_28", targets=("v_20_28",), instruction="None.", target_narration="n 2"),
+    ComposedQuery(query_id="2", clip_id="v_20_28", targets='["v_20_28"]', instruction="None.", target_narration="n 2"),
 )
 SPLIT = Split(POOL, QUERIES, {"v_10_18": (3, 4), "v_0_8": (5,), "v_20_28": (6, 7)})
 EYE = np.eye(8, dtype=np.float32)
@@ -108,24 +108,17 @@ def test_methods_are_named_by_what_is_compared_of_one_size() -> None:
         scored(ScoredModel("reads", EYE, {"gt": EYE[:3, :7]}))
 
 
-def test_packed_galleries_are_the_same_sets() -> None:
-    rows = [(1, 2, 9), (), tuple(range(10)), (9, 0)]
-    packed = Packed(rows, 10)
-    assert [members.tolist() for members in packed] == [[1, 2, 9], [], list(range(10)), [0, 9]]
-    assert packed.sizes.tolist() == [3, 0, 10, 2]
-
-
 def test_a_gallery_that_the_dataset_brings_is_compared_in_words() -> None:
     released = list(gallery(SPLIT, "local_released"))
     same = compare_galleries(replace(SPLIT, galleries={"local_official": released}))
-    assert (same.equal, same.more, same.fewer, same.first) == (3, 0, 0, "")
-    assert "local_official is local_released: all 3 galleries hold the same clips" in same.words()
+    assert [same[name] for name in ("equal", "more", "fewer", "first")] == [3, 0, 0, ""]
+    assert "local_official is local_released: all 3 galleries hold the same clips" in words(same)
     full = replace(SPLIT, galleries={"local_official": list(gallery(SPLIT, "local_full"))})
     other = compare_galleries(full)
-    assert (other.equal, other.more, other.fewer, other.first) == (1, 3, 1, "1")
-    assert "local_official is not local_released: 1 of 3" in other.words()
-    assert "that of query 1" in other.words()
-    assert next(comparison.ours for comparison in compared(full)) == "local_full"
+    assert [other[name] for name in ("equal", "more", "fewer", "first")] == [1, 3, 1, "1"]
+    assert "local_official is not local_released: 1 of 3" in words(other)
+    assert "that of query 1" in words(other)
+    assert next(compared(full))["ours"] == "local_full"
 
 
 @pytest.fixture
@@ -293,9 +286,7 @@ def test_webvid_covr_retrieves_from_the_targets_without_the_querys_video(
         "1/b": (("1/b.mp4",), ("A blue kite",)),
         "2/c": (("2/c.mp4",), ("A dog, running",)),
     }
-    source = sources.source_of("webvid_covr")
-    assert source is not None
-    assert source.split(dataset, listing, 0, "webvid") == split
+    assert sources.read_split(dataset, listing, 0, "webvid") == split
     stored_features.write(tmp_path / "clips.npz", ["1/a", "1/b", "2/c"], EYE[:3])
     stored_features.write(tmp_path / "texts.npz", ["Make it blue", "make it red", "turn it into a kite"], EYE[:3])
     about = ["--split", str(path), "--words", "instruction", "--dataset", "webvid_covr", "--model", "BLIP"]

@@ -158,4 +158,4 @@ def test_another_method_runs_alone(evaluated: Project) -> None:
     project.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)), started=True)
     after = journal.read_text().splitlines()
     assert after[: len(before)] == before
-    assert {json.loads(line)[0]["method"] for line in after[len(before) :]} == {"dsl"}
+    assert {json.loads(line)[1][0][0]["method"] for line in after[len(before) :]} == {"dsl"}

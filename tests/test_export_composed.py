@@ -16,7 +16,7 @@ from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.composed import manifests, official
 from perturbations.composed.audit import compare_galleries
 from perturbations.composed.gallery_sets import gallery
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split
+from perturbations.composed.split import ComposedQuery, PoolClip, Rows, Split
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES
 
@@ -25,9 +25,15 @@ POOL = tuple(
     for n in (0, 10, 20, 30, 31, 50, 50)
 )
 QUERIES = (
-    ComposedQuery(query_id="0", clip="v_0_8", targets=("v_10_18",), instruction="Say 'no', \"sir\".", kind="temporal"),
-    ComposedQuery(query_id="1", clip="v_10_18", targets=("v_0_8", "v_20_28"), instruction="Drop it.", narration="it's"),
-    ComposedQuery(query_id="2", clip="v_30_38", targets=("v_20_28",), instruction="Lift it.", modified_caption="#C C"),
+    ComposedQuery(
+        query_id="0", clip_id="v_0_8", targets='["v_10_18"]', instruction="Say 'no', \"sir\".", change="temporal"
+    ),
+    ComposedQuery(
+        query_id="1", clip_id="v_10_18", targets='["v_0_8", "v_20_28"]', instruction="Drop it.", narration="it's"
+    ),
+    ComposedQuery(
+        query_id="2", clip_id="v_30_38", targets='["v_20_28"]', instruction="Lift it.", modified_caption="#C C"
+    ),
 )
 SPLIT = Split(POOL, QUERIES, {"v_10_18": (3, 4), "v_0_8": (5,), "v_20_28": (4, 6)})
 
@@ -51,9 +57,9 @@ def test_the_released_code_reads_the_files(tmp_path: Path) -> None:
     paths = export("composed", written(tmp_path / "split"), tmp_path / "out", "splits", global_gallery=True)
     assert [path.name for path in paths] == [official.ANNOTATIONS, official.POOL, official.GALLERIES]
     queries, pool = as_released(tmp_path / "out")
-    assert queries["video_clip_id"].tolist() == [query.clip for query in QUERIES]
+    assert queries["video_clip_id"].tolist() == [query.clip_id for query in QUERIES]
     assert queries["instruction"].tolist() == [query.instruction for query in QUERIES]
-    assert [tuple(names) for names in queries["target_clip_ids"]] == [query.targets for query in QUERIES]
+    assert [tuple(names) for names in queries["target_clip_ids"]] == [query.target_ids for query in QUERIES]
     assert pool["clip_name"].tolist() == [clip.clip_id for clip in POOL]
     assert pool["narration_text"].tolist() == [clip.narration for clip in POOL]
     for column, name in (("local_idx", "local_full"), ("global_idx", "global_rows")):
@@ -78,7 +84,7 @@ def test_the_splits_own_galleries_come_first_and_stay_deduplicated(tmp_path: Pat
     export("composed", manifest, tmp_path, "splits")
     assert [tuple(rows) for rows in as_released(tmp_path)[0]["local_idx"]] == list(own)
     again = official.read(tmp_path / official.GALLERIES)
-    assert compare_galleries(again, ours="local_video").equal == 0
+    assert compare_galleries(again, ours="local_video")["equal"] == 0
     assert [tuple(rows) for rows in again.galleries["local_official"]] == list(own)
     # v_30_38 and v_31_39 show the same moment, so that the last query's gallery loses one of them.
     export("composed", written(tmp_path / "few", deduplicate=True), tmp_path, "splits")
@@ -110,11 +116,11 @@ def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleTy
     data = task.dataset["clean"]["test"]
     assert sorted(data["corpus"]["id"]) == present
     queries = undecoded(datasets, data["queries"])
-    exported = {query.query_id: query for query in QUERIES if query.clip in present}
+    exported = {query.query_id: query for query in QUERIES if query.clip_id in present}
     assert {row["id"]: row["text"] for row in queries} == {name: query.instruction for name, query in exported.items()}
     for row in queries:
-        assert row["video"]["bytes"] == (held / f"{exported[row['id']].clip}.mp4").read_bytes()
-        assert set(data["relevant_docs"][row["id"]]) == set(exported[row["id"]].targets)
-    model = Searcher(lambda subset, query, document: float(document in exported[query].targets))
+        assert row["video"]["bytes"] == (held / f"{exported[row['id']].clip_id}.mp4").read_bytes()
+        assert set(data["relevant_docs"][row["id"]]) == set(exported[row["id"]].target_ids)
+    model = Searcher(lambda subset, query, document: float(document in exported[query].target_ids))
     assert mteb.evaluate(model, task, cache=None, encode_kwargs={}).task_results[0].get_score() == 1
     assert "2," in (tmp_path / "out/left_out.csv").read_text("utf-8")

@@ -23,10 +23,9 @@ from perturbations import retrieval
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.evaluation import mteb_results
-from perturbations.evaluation.layout import tables_of
 from perturbations.evaluation.page import page as page_files
 from perturbations.evaluation.result_sets import check
-from perturbations.evaluation.rows import ResultRow
+from perturbations.evaluation.rows import ResultRow, tables_of
 
 PAGE = Path(__file__).parents[1] / "docs/how-to/mveb.md"
 KINDS = {

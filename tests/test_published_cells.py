@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import synthetic_results
 
+from perturbations.base.records import canonical
 from perturbations.composed import strategies
 from perturbations.config import file as config_file
 from perturbations.config import sections
@@ -23,7 +24,7 @@ from perturbations.evaluation import method_settings, planning, stated
 from perturbations.evaluation.page import published_section, scores
 from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.protocols import cells, registry
-from perturbations.evaluation.rows import PUBLISHED_SEED, ScenarioKey, backend_cell
+from perturbations.evaluation.rows import PUBLISHED_SEED, ScenarioKey
 from perturbations.evaluation.stated import parts_of
 from perturbations.plan import caption_recipes, mixes
 from perturbations.retrieval.composed import GIVEN, HALVES, STRATEGIES
@@ -41,7 +42,7 @@ BACKBONES = {
 DRAWN = ("recall_at_1", "recall_at_2", "recall_at_3", "recall_at_5", "recall_at_10")
 HUBNESS = tuple(name for name in synthetic_results.MEASURED if name.startswith("hub_"))
 CLEAN = {"suite": "clean", "perturbation": "clean", "severity": 0, "side": "none", "category": "clean"}
-PRETRAINED = backend_cell({"retrieval": "pretrained"})
+PRETRAINED = canonical({"retrieval": "pretrained"})
 
 
 @pytest.fixture(autouse=True)
@@ -378,7 +379,7 @@ def test_further_runs_refuse_none(further: Row) -> None:
     """Severities, directions, sides, suites and methods that the table does not have, with whatever they depart in."""
     name = TABLE_1
     rows = results(name, "msrvtt")
-    strange = {"backend": backend_cell({"retrieval": "pretrained", "corpus": "offline backends made fog"})}
+    strange = {"backend": canonical({"retrieval": "pretrained", "corpus": "offline backends made fog"})}
     others = {
         tuple(own[column] for column in ("model_key", "direction", *ScenarioKey._fields, "method")): own
         for own in ({**row, **further, **strange} for row in rows)
@@ -431,9 +432,9 @@ def test_a_seed_counts_where_order_does() -> None:
         ({"steps": 1}, "the number of steps is 1, and the preset's is 3"),
         ({"queries": 990, "missing_queries": 10, "gallery": 990}, "missing: 10 of 1,000 queries"),
         ({"listed_sha256": "0"}, "the 1,000 listed items are not those of the published split of msrvtt"),
-        ({"backend": backend_cell({"retrieval": "demo_encoder"})}, "the model is a small encoder that the workflow t"),
+        ({"backend": canonical({"retrieval": "demo_encoder"})}, "the model is a small encoder that the workflow t"),
         (
-            {"backend": backend_cell({"corpus": "donors are clips of the evaluated dataset"})},
+            {"backend": canonical({"corpus": "donors are clips of the evaluated dataset"})},
             "donors are clips of the evaluated dataset",
         ),
     ],

@@ -28,10 +28,10 @@ from synthetic_results import (
 )
 
 from perturbations.base.errors import ManifestError
-from perturbations.composed.modifications import PoolClip
-from perturbations.composed.rows import COMPOSED_QUERIES, POOL, ComposedQueryRow
+from perturbations.base.records import canonical
+from perturbations.composed.split import COMPOSED_QUERIES, POOL, ComposedQuery, PoolClip
 from perturbations.evaluation.page import names, page, scores
-from perturbations.evaluation.rows import RANKS, RankRow, ResultRow, backend_cell
+from perturbations.evaluation.rows import RANKS, RankRow, ResultRow
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval.bootstrap import share_interval
@@ -145,7 +145,7 @@ def test_what_changes_nothing_is_one_sentence(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_said_first(backend: dict[str, str], says: str | None, tmp_path: Path) -> None:
-    text = page_of(tmp_path, [result("none", 1.0, backend=backend_cell(backend))]).text
+    text = page_of(tmp_path, [result("none", 1.0, backend=canonical(backend))]).text
     assert ("Not comparable with published numbers" in text) == (says is not None)
     if says is not None:
         assert text.index(says) < text.index("<table")
@@ -198,7 +198,7 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
 
 def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_path: Path) -> None:
     """Of Table 1 of HAT-VTR: CLIP4Clip without adaptation on fog at severity 5 has 26.7."""
-    about = {"protocol": "hat_vtr_table_1", "backend": backend_cell({"retrieval": "pretrained"})}
+    about = {"protocol": "hat_vtr_table_1", "backend": canonical({"retrieval": "pretrained"})}
     about |= {"queries": 1000, "gallery": 1000}
     about |= {"pooling": "clip4clip", "pretrained": "openai/clip-vit-base-patch32", "parameters": "{}"}
     about |= {
@@ -292,7 +292,7 @@ def test_a_few_composed_queries_are_shown_with_what_was_retrieved(tmp_path: Path
     asked: dict[str, Any] = {**dict.fromkeys((*same, "caption_source"), "d"), "change": "object"}
     ids = [f"q{number}" for number in range(20)]
     queries = [
-        ComposedQueryRow(query_id=name, clip_id="a", instruction=f"<i>{name}", targets='["b", "c"]', **asked)
+        ComposedQuery(query_id=name, clip_id="a", instruction=f"<i>{name}", targets='["b", "c"]', **asked)
         for name in ids
     ]
     pool = [PoolClip(clip_id=name, video_id="v", narration=f"C {name}s", dataset="d") for name in "abcd"]

@@ -12,7 +12,7 @@ import pytest
 from looping import each
 
 from perturbations.base.errors import AnnotationError
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
+from perturbations.composed.split import ComposedQuery, PoolClip, Split, as_text
 from perturbations.evaluation import stored_features
 from perturbations.evaluation.stored_features import Floats, StoredFeatures, of_clips, of_texts
 
@@ -30,7 +30,7 @@ def clips_of(features: StoredFeatures, wanted: Split) -> Floats:
 
 def split(names: Sequence[str] = NAMES) -> Split:
     pool = tuple(PoolClip(clip_id=name, video_id="v", narration="") for name in names)
-    query = ComposedQuery(query_id="0", clip=names[0], targets=(names[1],), instruction="Shake it.")
+    query = ComposedQuery(query_id="0", clip_id=names[0], targets=as_text(names[1:2]), instruction="Shake it.")
     return Split(pool, (query,), {})
 
 

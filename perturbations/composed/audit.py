@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from perturbations.composed.gallery_sets import gallery, is_global, targets_in
-from perturbations.composed.modifications import Split, distinct, overlap, same_action
+from perturbations.composed.split import Split, distinct, overlap, same_action
 
 _SAME_MOMENT = 0.8
 """Spans with this intersection over union show the same moment."""
@@ -32,89 +32,77 @@ def audit(split: Split) -> dict[str, int]:
                     yield same_action(other.narration) == same_action(clip.narration)
 
     released = gallery(split, "local_released")
-    pairs = [(query.clip, query.instruction) for query in split.queries]
+    pairs = [(query.clip_id, query.instruction) for query in split.queries]
     return {
         "queries": len(split.queries),
         "targets": len(list(split.targets())),
         "free_hits": sum(
             {*rows} <= {*targets_in(split, query)} for rows, query in zip(released, split.queries, strict=True)
         ),
-        "recut_targets": sum(any(any(recut(name)) for name in query.targets) for query in split.queries),
-        "recut_queries": sum(any(True for _ in recut(query.clip)) for query in split.queries),
-        "own_target": sum(query.clip in query.targets for query in split.queries),
-        "only_own_target": sum(distinct(query.targets) == [query.clip] for query in split.queries),
+        "recut_targets": sum(any(any(recut(name)) for name in query.target_ids) for query in split.queries),
+        "recut_queries": sum(any(True for _ in recut(query.clip_id)) for query in split.queries),
+        "own_target": sum(query.clip_id in query.target_ids for query in split.queries),
+        "only_own_target": sum(distinct(query.target_ids) == [query.clip_id] for query in split.queries),
         "repeated": len(pairs) - len({*pairs}),
     }
 
 
-@dataclass(kw_only=True)
-class _Comparison:
-    """A gallery that a dataset brings beside one of ours: the same clips as often, whichever rows stand for them.
+def compare_galleries(split: Split, given: str = "local_official", ours: str = "local_released") -> dict[str, Any]:
+    """Compare a gallery that a dataset brings with one of ours, query by query: the same clips as often.
 
-    Attributes:
-        given, ours: the galleries' names.
-        queries: how many there are.
-        equal: queries with the same clips in both.
-        given_size, our_size: mean numbers of clips.
-        more, fewer: clips that only the given galleries hold, and that only ours hold, in all.
-        first: the id of the first query that differs; empty where none does.
+    Returns `given` and `ours`, their names; `queries`, how many there are, and `equal`, how many have the same clips in
+    both, whichever rows stand for them; `given_size` and `our_size`, mean numbers of clips; `more` and `fewer`, the
+    clips that only the given galleries hold, and only ours, in all; `first`, the id of the first query that differs,
+    empty where none does. Raises ValueError for a gallery that there is not.
     """
-
-    given: str
-    ours: str
-    queries: int
-    equal: int = 0
-    given_size: float = 0
-    our_size: float = 0
-    more: int = 0
-    fewer: int = 0
-    first: str = ""
-
-    def words(self) -> str:
-        """The comparison in a sentence."""
-        sizes = f"{self.given_size:,.2f} clips on average, ours {self.our_size:,.2f}"
-        if self.equal == self.queries:
-            return f"{self.given} is {self.ours}: all {self.queries:,} galleries hold the same clips ({sizes})"
-        return (
-            f"{self.given} is not {self.ours}: {self.equal:,} of {self.queries:,} galleries hold the same clips "
-            f"({sizes}); in all, {self.more:,} clips are only in the file's and {self.fewer:,} only in ours; the first "
-            f"that differs is that of query {self.first}"
-        )
-
-
-def compare_galleries(split: Split, given: str = "local_official", ours: str = "local_released") -> _Comparison:
-    """Compare two galleries of a split, query by query. Raises ValueError for a gallery that there is not."""
-    counts = _Comparison(given=given, ours=ours, queries=len(split.queries))
     names = [clip.clip_id for clip in split.pool]
-    pairs = zip(split.queries, gallery(split, given), gallery(split, ours), strict=True)
-    for query, given_rows, our_rows in pairs:
-        their_rows, own_rows = {*given_rows}, {*our_rows}
-        counts.given_size += len(their_rows)
-        counts.our_size += len(own_rows)
-        if their_rows == own_rows:
-            counts.equal += 1
-            continue
-        theirs, own = (Counter(names[row] for row in rows) for rows in (their_rows, own_rows))
-        counts.equal += theirs == own
-        counts.more += (theirs - own).total()
-        counts.fewer += (own - theirs).total()
-        if theirs != own and not counts.first:
-            counts.first = query.query_id
-    counts.given_size /= max(1, counts.queries)
-    counts.our_size /= max(1, counts.queries)
-    return counts
+    pairs = zip(gallery(split, given), gallery(split, ours), strict=True)
+    counts = [_difference({*theirs}, {*own}, names) for theirs, own in pairs]
+    differ = [query.query_id for query, own in zip(split.queries, counts, strict=True) if own[2] or own[3]]
+    given_size, our_size, more, fewer = (sum(own[place] for own in counts) for place in range(4))
+    return {
+        "given": given,
+        "ours": ours,
+        "queries": len(counts),
+        "equal": len(counts) - len(differ),
+        "given_size": given_size / max(1, len(counts)),
+        "our_size": our_size / max(1, len(counts)),
+        "more": more,
+        "fewer": fewer,
+        "first": differ[0] if differ else "",
+    }
 
 
-def compared(split: Split) -> Iterator[_Comparison]:
+def _difference(theirs: set[int], own: set[int], names: Sequence[str]) -> tuple[int, int, int, int]:
+    """The sizes of two sets of rows, and how many names only the first holds, and only the second."""
+    more = fewer = 0
+    if theirs != own:
+        first, second = (Counter(names[row] for row in rows) for rows in (theirs, own))
+        more, fewer = (first - second).total(), (second - first).total()
+    return len(theirs), len(own), more, fewer
+
+
+def words(comparison: Mapping[str, Any]) -> str:
+    """A comparison of galleries in a sentence."""
+    text = (
+        "{given} is {ours}: all {queries:,} galleries hold the same clips ({given_size:,.2f} clips on average, ours "
+        "{our_size:,.2f})"
+        if comparison["equal"] == comparison["queries"]
+        else "{given} is not {ours}: {equal:,} of {queries:,} galleries hold the same clips ({given_size:,.2f} clips "
+        "on average, ours {our_size:,.2f}); in all, {more:,} clips are only in the file's and {fewer:,} only in ours; "
+        "the first that differs is that of query {first}"
+    )
+    return text.format_map(comparison)
+
+
+def compared(split: Split) -> Iterator[dict[str, Any]]:
     """Each gallery that the dataset brings, beside ours that it could be: the closest first, an equal one alone."""
+    everywhere, local = ("global_rows", "global_distinct"), ("local_released", "local_full", "local_video")
     for given in split.galleries:
-        ours = (
-            ("global_rows", "global_distinct") if is_global(given) else ("local_released", "local_full", "local_video")
-        )
-        comparisons: list[_Comparison] = []
-        for name in ours:
+        comparisons: list[dict[str, Any]] = []
+        for name in everywhere if is_global(given) else local:
             comparisons.append(compare_galleries(split, given, name))
-            if comparisons[-1].equal == len(split.queries):
+            if comparisons[-1]["equal"] == len(split.queries):
                 comparisons = comparisons[-1:]
                 break
-        yield from sorted(comparisons, key=lambda comparison: -comparison.equal)
+        yield from sorted(comparisons, key=lambda comparison: -comparison["equal"])

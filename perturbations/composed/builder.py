@@ -7,24 +7,27 @@ the object (the same verb, other nouns). EgoCVR's authors chose pairs by hand; t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import get_args
 
 from perturbations.composed.instructions import SOURCE, Words, instruction_for
-from perturbations.composed.modifications import ComposedQuery, ModificationKind, PoolClip, Split, overlap, same_action
 from perturbations.composed.sampler import sampled_blocks, tf_idf
+from perturbations.composed.split import (
+    ComposedQuery,
+    ModificationKind,
+    PoolClip,
+    Split,
+    as_text,
+    overlap,
+    same_action,
+)
 
 _LEAST_SHARED = 0.2
 """The share of all nouns of two captions that both have, from which on they are of the same things."""
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A clip of a video, with the words of its caption."""
-
-    row: int
-    clip: PoolClip
-    words: Words
+_Candidate = tuple[int, PoolClip, Words]
+"""A row of the pool, its clip, and the words of the clip's caption."""
 
 
 def build(
@@ -50,7 +53,7 @@ def build(
         raise ValueError("clips of a split have names of their own")
     videos: dict[str, list[_Candidate]] = {}
     for row, clip in enumerate(clips):
-        videos.setdefault(clip.video_id, []).append(_Candidate(row, clip, analyse(clip.narration)))
+        videos.setdefault(clip.video_id, []).append((row, clip, analyse(clip.narration)))
     queries = [query for members in videos.values() for member in members for query in _queries(member, members)]
     split = Split(tuple(clips), tuple(queries), {})
     alike = tf_idf([clip.narration for clip in clips])
@@ -60,28 +63,26 @@ def build(
 
 def _queries(query: _Candidate, members: Sequence[_Candidate]) -> list[ComposedQuery]:
     """The query of each kind for which the video has a target."""
-    others = [member for member in members if _apart(query.clip, member.clip)]
-    kinds: dict[ModificationKind, list[_Candidate]] = {"temporal": [], "object": []}
-    for other in others:
-        if kind := _difference(query.words, other.words):
-            kinds[kind].append(other)
+    _, clip, words = query
+    others = [other for other in members if _apart(clip, other[1])]
     queries = []
-    for kind, candidates in kinds.items():
+    for change in get_args(ModificationKind):
+        candidates = [other for other in others if _difference(words, other[2]) == change]
         if not candidates:
             continue
-        target = max(candidates, key=partial(_closeness, query))
-        same = same_action(target.clip.narration)
-        targets = [target, *(other for other in others if other.row != target.row)]
+        row, target, target_words = max(candidates, key=partial(_closeness, query))
+        action = same_action(target.narration)
+        same = [other.clip_id for place, other, _ in others if place != row and same_action(other.narration) == action]
         queries.append(
             ComposedQuery(
-                query_id=f"{query.clip.clip_id}:{kind}",
-                clip=query.clip.clip_id,
-                targets=tuple(other.clip.clip_id for other in targets if same_action(other.clip.narration) == same),
-                instruction=instruction_for(query.words, target.words),
-                narration=query.clip.narration,
-                target_narration=target.clip.narration,
-                kind=kind,
-                kind_source="rule of the pair",
+                query_id=f"{clip.clip_id}:{change}",
+                clip_id=clip.clip_id,
+                targets=as_text([target.clip_id, *same]),
+                instruction=instruction_for(words, target_words),
+                narration=clip.narration,
+                target_narration=target.narration,
+                change=change,
+                change_source="rule of the pair",
                 instruction_source=SOURCE,
             )
         )
@@ -99,9 +100,10 @@ def _difference(query: Words, target: Words) -> ModificationKind | None:
 
 def _closeness(query: _Candidate, other: _Candidate) -> tuple[float, float, int]:
     """The larger the share of words in both captions, then the nearer in time, then the later in the list."""
-    gap = abs((other.clip.start_s or 0.0) - (query.clip.start_s or 0.0))
-    words, others = {*query.words.words}, {*other.words.words}
-    return len(words & others) / len(words | others), -gap, other.row
+    (_, clip, words), (row, other_clip, other_words) = query, other
+    gap = abs((other_clip.start_s or 0.0) - (clip.start_s or 0.0))
+    own, others = {*words.words}, {*other_words.words}
+    return len(own & others) / len(own | others), -gap, row
 
 
 def _apart(first: PoolClip, second: PoolClip) -> bool:

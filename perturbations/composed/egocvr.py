@@ -12,7 +12,7 @@ from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.exports.registry import Request
 
 if TYPE_CHECKING:
-    from perturbations.composed.modifications import Split
+    from perturbations.composed.split import Split
 
 
 def write_splits(request: Request) -> list[Path]:
@@ -43,7 +43,7 @@ def _check(split: Split) -> None:
     """Raise `ManifestError` for a text that pandas, with which the released code reads, takes for a missing value."""
     import pandas as pd
 
-    texts = [(query, text) for query in split.queries for text in (query.instruction, query.clip, *query.targets)]
+    texts = [(query, text) for query in split.queries for text in (query.instruction, query.clip_id, *query.target_ids)]
     with io.StringIO(newline="") as file:
         csv.writer(file).writerows([text.strip()] for _, text in texts)
         file.seek(0)

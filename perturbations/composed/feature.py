@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from perturbations.base.features import Feature
-from perturbations.composed import rows
+from perturbations.composed import split
 
 if TYPE_CHECKING:
     from perturbations.composed.section import Composed
@@ -36,9 +36,9 @@ def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[
 
 FEATURE = Feature(
     summary="retrieval by a clip and an instruction",
-    places=rows.PLACES,
+    places=split.PLACES,
     section=_section,
     problems=_problems,
-    kinds=rows.kinds,
+    kinds=split.kinds,
     readiness=_readiness,
 )

@@ -6,9 +6,10 @@ They are computed when they are needed: 2,295 global galleries of 12,525 rows ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
-from perturbations.composed.modifications import ComposedQuery, Rows, Split, distinct, overlap
+from perturbations.composed.split import ComposedQuery, Rows, Split, distinct, overlap
 
 _RECUT = 0.5
 """A distractor whose span has this intersection over union with the query's or a target's shows the same moment."""
@@ -19,39 +20,28 @@ _RowsOf = Callable[[Split, ComposedQuery], Rows]
 class ComposedGallery(Sequence[Rows]):
     """The gallery of each query, in the queries' order, computed again at every access.
 
-    `rows` says which rows of the pool a query retrieves from. A global gallery is told by what queries have in common:
-    `shared` are its rows, and `rows` says which of them a query does not retrieve from. With `deduplicate`, distractors
-    that show the same moment as the query or one of its targets are left out.
+    `rows` says which rows of the pool a query retrieves from. With `deduplicate`, distractors that show the same moment
+    as the query or one of its targets are left out.
     """
 
-    def __init__(self, split: Split, rows: _RowsOf, *, shared: Rows = (), deduplicate: bool = False) -> None:
+    def __init__(self, split: Split, rows: Callable[[ComposedQuery], Rows], *, deduplicate: bool = False) -> None:
         self._split = split
         self._rows = rows
         self._deduplicate = deduplicate
-        self.shared = shared
 
     def __len__(self) -> int:
         return len(self._split.queries)
 
     def __getitem__(self, index: int) -> Rows:  # type: ignore[override]  # nobody takes a slice
-        if self.shared:
-            absent = {*self.left_out(index)}
-            return tuple(row for row in self.shared if row not in absent)
         query = self._split.queries[index]
-        rows = self._rows(self._split, query)
+        rows = self._rows(query)
         recuts = _recuts(self._split, query) if self._deduplicate else frozenset()
         return tuple(row for row in rows if row not in recuts) if recuts else rows
-
-    def left_out(self, index: int) -> Rows:
-        """The shared rows that a query does not retrieve from, sorted."""
-        query = self._split.queries[index]
-        absent = {*self._rows(self._split, query)} if self.shared else set()
-        return tuple(sorted(absent | _recuts(self._split, query) if self.shared and self._deduplicate else absent))
 
 
 def _recuts(split: Split, query: ComposedQuery) -> frozenset[int]:
     """The distractors of the pool that show the same moment as the query or a target."""
-    own = {query.clip, *query.targets}
+    own = {query.clip_id, *query.target_ids}
     moments = [split.pool[split.last[name]] for name in own if name in split.last]
     return frozenset(
         row
@@ -62,35 +52,35 @@ def _recuts(split: Split, query: ComposedQuery) -> frozenset[int]:
 
 
 def _rows_of_clip(split: Split, query: ComposedQuery) -> Rows:
-    return tuple(split.rows_of.get(query.clip, ()))
+    return tuple(split.rows_of.get(query.clip_id, ()))
 
 
 def _row_of_clip(split: Split, query: ComposedQuery) -> Rows:
-    return tuple(split.last[name] for name in (query.clip,) if name in split.last)
+    return tuple(split.last[name] for name in (query.clip_id,) if name in split.last)
 
 
 def _released(split: Split, query: ComposedQuery) -> Rows:
-    targets = distinct(query.targets)
+    targets = distinct(query.target_ids)
     own = tuple(split.last[name] for name in targets)
     # The one reading of the published sizes: a query of several targets retrieves from those alone.
-    return own + (tuple(split.blocks.get(targets[0], ())) if len(query.targets) == 1 else ())
+    return own + (tuple(split.blocks.get(targets[0], ())) if len(query.target_ids) == 1 else ())
 
 
 def _full(split: Split, query: ComposedQuery) -> Rows:
-    targets = distinct(query.targets)
+    targets = distinct(query.target_ids)
     members = [split.last[name] for name in targets]
     members += [row for name in targets for row in split.blocks.get(name, ())]
-    by_name = {split.pool[row].clip_id: row for row in members if split.pool[row].clip_id != query.clip}
+    by_name = {split.pool[row].clip_id: row for row in members if split.pool[row].clip_id != query.clip_id}
     return tuple(sorted(by_name.values()))
 
 
 def _of_video(split: Split, query: ComposedQuery) -> Rows:
-    own = split.last[query.clip]
+    own = split.last[query.clip_id]
     return tuple(row for row in split.last_of_video[split.pool[own].video_id] if row != own)
 
 
 def _targets(split: Split) -> set[int]:
-    return {split.last[name] for query in split.queries for name in query.targets}
+    return {split.last[name] for query in split.queries for name in query.target_ids}
 
 
 _GLOBAL: Final[dict[str, tuple[str, Callable[[Split], Iterable[int]], _RowsOf]]] = {
@@ -135,15 +125,20 @@ def gallery(split: Split, name: str, *, deduplicate: bool = False) -> ComposedGa
     Raises ValueError for a name that there is not.
     """
     if name in split.galleries:
-        members = split.galleries[name]
-        place = {query.query_id: number for number, query in enumerate(split.queries)}
-        return ComposedGallery(split, lambda _, query: tuple(members[place[query.query_id]]), deduplicate=deduplicate)
+        members = {query.query_id: own for query, own in zip(split.queries, split.galleries[name], strict=True)}
+        return ComposedGallery(split, lambda query: tuple(members[query.query_id]), deduplicate=deduplicate)
     if name in _GLOBAL:
-        _, shared, absent = _GLOBAL[name]
-        return ComposedGallery(split, absent, shared=tuple(sorted(shared(split))), deduplicate=deduplicate)
+        _, shared_of, absent_of = _GLOBAL[name]
+        shared = sorted(shared_of(split))
+
+        def others(query: ComposedQuery) -> Rows:
+            absent = absent_of(split, query)
+            return tuple(row for row in shared if row not in absent)
+
+        return ComposedGallery(split, others, deduplicate=deduplicate)
     if name not in _LOCAL:
         raise ValueError(f"no gallery {name!r}; choose one of {', '.join((*NAMES, *split.galleries))}")
-    return ComposedGallery(split, _LOCAL[name][1], deduplicate=deduplicate)
+    return ComposedGallery(split, partial(_LOCAL[name][1], split), deduplicate=deduplicate)
 
 
 def is_global(name: str) -> bool:
@@ -153,7 +148,7 @@ def is_global(name: str) -> bool:
 
 def targets_in(split: Split, query: ComposedQuery) -> Rows:
     """All rows of the query's targets, in order."""
-    return tuple(sorted(row for name in distinct(query.targets) for row in split.rows_of[name]))
+    return tuple(sorted(row for name in distinct(query.target_ids) for row in split.rows_of[name]))
 
 
 def ranges(rows: Sequence[int]) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from perturbations.base.records import canonical
 from perturbations.cli.common import provenance
 
 if TYPE_CHECKING:
-    from perturbations.composed.modifications import Split
+    from perturbations.composed.split import Split
 
 
 def composed_split(
@@ -39,14 +39,12 @@ def composed_split(
     from perturbations.plan import items
 
     own = registry.get(adapter).settings.model_validate_json(settings)
-    source = sources.source_of(adapter)
-    assert source is not None
-    split = source.split(own, items.read(dataset, own, videos=False), seed, dataset)
+    split = sources.read_split(own, items.read(dataset, own, videos=False), seed, dataset)
     if language_model is not None:
         split = _written(split, language_model, device)
     manifests.write(split, queries.parent, dataset, galleries, provenance(queries), deduplicate=deduplicate)
     lines = [
-        canonical({"caption_id": query.query_id, "item_id": query.clip, "text": query.instruction})
+        canonical({"caption_id": query.query_id, "item_id": query.clip_id, "text": query.instruction})
         for query in sorted(split.queries, key=lambda query: query.query_id)
     ]
     storage.write_text(instructions, "".join(f"{line}\n" for line in lines))

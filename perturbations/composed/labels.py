@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from perturbations.composed.modifications import ModificationKind
+from perturbations.composed.split import ModificationKind
 
 SOURCE = "rule 1"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import AnnotationError, short
-from perturbations.composed.modifications import ComposedQuery, ModificationKind, Split
+from perturbations.composed.split import ComposedQuery, ModificationKind, Split
 from perturbations.datasets import parsing
 from perturbations.datasets.listing import at
 
@@ -75,7 +75,7 @@ def read_captions(path: Path, split: Split) -> dict[str, str]:
         text = own["caption"].strip()
         if text and captions.setdefault(own["clip_name"], text) != text:
             raise AnnotationError(f"{path}, {at(place)}: another caption of {short(own['clip_name'])}")
-    if lacking := [query.clip for query in split.queries if query.clip not in captions]:
+    if lacking := [query.clip_id for query in split.queries if query.clip_id not in captions]:
         raise AnnotationError(f"{path} has no caption of {len({*lacking})} query clips, the first {short(lacking[0])}")
     return captions
 
@@ -97,9 +97,9 @@ def rewritten(
             if text:
                 query = replace(query, instruction=text, instruction_source=model.source)
         if "kind" in parts:
-            kind: ModificationKind = "temporal" if says_yes(temporal_prompt(query.instruction)) else "object"
-            query = replace(query, kind=kind, kind_source=model.source)
-        caption = query.narration if captions is None else captions[query.clip]
+            change: ModificationKind = "temporal" if says_yes(temporal_prompt(query.instruction)) else "object"
+            query = replace(query, change=change, change_source=model.source)
+        caption = query.narration if captions is None else captions[query.clip_id]
         if "modified_caption" in parts and caption:
             text = answer(caption_prompt(caption, query.instruction))
             if text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from perturbations.base.errors import ManifestError
@@ -13,22 +13,28 @@ from perturbations.composed import labels
 from perturbations.composed.audit import audit, compared
 from perturbations.composed.gallery_sets import NAMES as NAMED
 from perturbations.composed.gallery_sets import ComposedGallery, gallery, is_global, ranges, rows_of, summary_of
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Split, distinct, stored
-from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow
+from perturbations.composed.split import (
+    COMPOSED_QUERIES,
+    GALLERIES,
+    POOL,
+    ComposedQuery,
+    GalleryRow,
+    PoolClip,
+    Split,
+    as_text,
+    distinct,
+    stored,
+)
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import QRELS, QrelRow
-
-_SHARED = (
-    *("query_id", "instruction", "narration", "target_narration", "modified_caption"),
-    *("instruction_source", "caption_source"),
-)
-"""What a query and its row call alike."""
 
 
 def labelled(split: Split) -> Split:
     """The split with the kind of each query's change: by rule where nobody says."""
     queries = tuple(
-        query if query.kind else replace(query, kind=labels.kind_of(query.instruction), kind_source=labels.SOURCE)
+        query
+        if query.change_source
+        else replace(query, change=labels.kind_of(query.instruction), change_source=labels.SOURCE)
         for query in split.queries
     )
     return replace(split, queries=queries)
@@ -65,16 +71,20 @@ def write(
         "galleries": {name: summary_of(name) for name in names},
         "odd": audit(split),
         "sources": {
-            "change": dict(Counter(query.kind_source for query in split.queries)),
+            "change": dict(Counter(query.change_source for query in split.queries)),
             "instruction": dict(Counter(query.instruction_source for query in split.queries)),
         },
-        "official": [asdict(comparison) for comparison in compared(split)],
+        "official": [*compared(split)],
     }
-    pool = _pool_rows(split, dataset)
-    files.write(folder / layout.name("composed_pool"), POOL, pool, described)
-    queries = list(_query_rows(split, dataset))
+    files.write(folder / layout.name("composed_pool"), POOL, _pool_rows(split, dataset), described)
+    queries = [replace(query, dataset=dataset) for query in split.queries]
     files.write(folder / layout.name("composed_queries"), COMPOSED_QUERIES, queries, described)
-    files.write(folder / layout.name("composed_qrels"), QRELS, qrels(queries), described)
+    answers = [
+        QrelRow(query_id=query.query_id, corpus_id=name, score=1)
+        for query in queries
+        for name in distinct(query.target_ids)
+    ]
+    files.write(folder / layout.name("composed_qrels"), QRELS, answers, described)
     rows = (row for name, members in galleries.items() for row in _gallery_rows(split, dataset, name, members))
     files.write(folder / layout.name("composed_galleries"), GALLERIES, rows, described)
 
@@ -94,28 +104,6 @@ def _pool_rows(split: Split, dataset: str) -> list[PoolClip]:
     ]
 
 
-def _query_rows(split: Split, dataset: str) -> Iterator[ComposedQueryRow]:
-    for query in split.queries:
-        assert query.kind
-        yield ComposedQueryRow(
-            dataset=dataset,
-            clip_id=query.clip,
-            targets=json.dumps(query.targets, ensure_ascii=False),
-            change=query.kind,
-            change_source=query.kind_source,
-            **{name: getattr(query, name) for name in _SHARED},
-        )
-
-
-def qrels(rows: Iterable[ComposedQueryRow]) -> list[QrelRow]:
-    """Which clips answer each query, each once."""
-    return [
-        QrelRow(query_id=row.query_id, corpus_id=name, score=1)
-        for row in rows
-        for name in distinct(_query(row).targets)
-    ]
-
-
 def _gallery_rows(split: Split, dataset: str, name: str, members: ComposedGallery) -> Iterator[GalleryRow]:
     """The ranges of a gallery: the shared ones, then what each query has of its own, or has not."""
 
@@ -125,20 +113,12 @@ def _gallery_rows(split: Split, dataset: str, name: str, members: ComposedGaller
                 dataset=dataset, gallery=name, query_id=query_id, first_row=first, end_row=end, included=included
             )
 
-    shared = frozenset(members.shared)
-    common: Sequence[int] = members.shared
-    if not shared and is_global(name):
-        # The dataset's own: nearly all rows of all queries.
-        shared = frozenset().union(*members)
-        common = sorted(shared)
-    yield from of(None, common, included=True)
-    for place, query in enumerate(split.queries):
-        if members.shared:
-            yield from of(query.query_id, shared & {*members.left_out(place)}, included=False)
-        elif shared:
-            yield from of(query.query_id, shared - {*members[place]}, included=False)
-        else:
-            yield from of(query.query_id, members[place], included=True)
+    # Nearly all rows are of all queries.
+    shared: frozenset[int] = frozenset().union(*members) if is_global(name) else frozenset()
+    yield from of(None, shared, included=True)
+    for query, rows in zip(split.queries, members, strict=True):
+        own = shared.difference(rows) if shared else rows
+        yield from of(query.query_id, own, included=not shared)
 
 
 def read(folder: Path) -> tuple[Split, str]:
@@ -146,7 +126,8 @@ def read(folder: Path) -> tuple[Split, str]:
     from perturbations.manifest import files
 
     pool_rows = files.read_part(folder / layout.name("composed_pool"), POOL)
-    queries = tuple(_query(row) for row in files.read_part(folder / layout.name("composed_queries"), COMPOSED_QUERIES))
+    listed = files.read_part(folder / layout.name("composed_queries"), COMPOSED_QUERIES)
+    queries = tuple(replace(row, dataset="") for row in listed)
     pool = tuple(replace(row, dataset="", row=0, distractors=None, certain=None) for row in pool_rows)
     if not pool or not queries:
         raise ManifestError(f"{folder} holds no query: the captions allow none")
@@ -155,16 +136,6 @@ def read(folder: Path) -> tuple[Split, str]:
     split = Split(pool, queries, blocks, certain)
     own = _official(files.read_part(folder / layout.name("composed_galleries"), GALLERIES), queries)
     return replace(split, galleries=own), pool_rows[0].dataset
-
-
-def _query(row: ComposedQueryRow) -> ComposedQuery:
-    return ComposedQuery(
-        clip=row.clip_id,
-        targets=tuple(json.loads(row.targets)),
-        kind=row.change,
-        kind_source=row.change_source,
-        **{name: getattr(row, name) for name in _SHARED},
-    )
 
 
 def _official(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> dict[str, list[Sequence[int]]]:
@@ -192,12 +163,12 @@ def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str])
     chosen = [
         number
         for number, query in enumerate(split.queries)
-        if query.query_id in query_ids and query.clip in present and present & {*query.targets}
+        if query.query_id in query_ids and query.clip_id in present and present & {*query.target_ids}
     ]
     return Split(
         tuple(split.pool[row] for row in kept),
         tuple(
-            replace(query, targets=tuple(name for name in query.targets if name in present))
+            replace(query, targets=as_text(name for name in query.target_ids if name in present))
             for query in (split.queries[number] for number in chosen)
         ),
         {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, short
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Rows, Split, same_action, stored
+from perturbations.composed.split import ComposedQuery, PoolClip, Rows, Split, as_text, same_action, stored
 from perturbations.datasets import parsing
 from perturbations.datasets.listing import at
 
@@ -51,7 +51,7 @@ def read(annotations: Path, pool: Path | None = None) -> Split:
         raise AnnotationError(f"{annotations} lists no query")
     known = {clip.clip_id for clip in clips}
     for number, query in enumerate(queries, start=1):
-        missing = [name for name in (query.clip, *query.targets) if name not in known]
+        missing = [name for name in (query.clip_id, *query.target_ids) if name not in known]
         if missing:
             raise AnnotationError(
                 f"{annotations}: query {number} names a clip that is not in {pool_path.name}: {short(missing[0])}"
@@ -98,8 +98,8 @@ def _query(path: Path, place: str, row: dict[str, str], number: int) -> Composed
     targets = _names(path, place, row["target_clip_ids"])
     return ComposedQuery(
         query_id=f"{number:06d}",
-        clip=row["video_clip_id"],
-        targets=targets,
+        clip_id=row["video_clip_id"],
+        targets=as_text(targets),
         instruction=row["instruction"].strip(),
         narration=row["video_clip_narration"].strip(),
         target_narration=row["target_clip_narration"].strip(),
@@ -219,6 +219,6 @@ def _write_queries(split: Split, path: Path, galleries: Mapping[str, Sequence[Se
         table = csv.writer(file, lineterminator="\n")
         table.writerow([*_TEXTS, *galleries])
         for number, query in enumerate(split.queries):
-            texts = [query.clip, str(list(query.targets)), query.narration, query.target_narration]
+            texts = [query.clip_id, str(list(query.target_ids)), query.narration, query.target_narration]
             members = [str(list(rows[number])) for rows in galleries.values()]
             table.writerow([*texts, query.instruction, query.modified_caption, *members])

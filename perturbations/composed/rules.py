@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.base.records import canonical
-from perturbations.composed.sources import check, source_of
+from perturbations.composed.sources import check, files_of
 from perturbations.config.sections import Config
 from perturbations.plan.paths import without_braces
 from perturbations.plan.rules import CorpusRules, Wildcards, user_mistakes
@@ -15,9 +15,7 @@ _NOT_OF_SPLITS = {"videos", "donors", "max_failed_items"}
 def annotation_files(config: Config, dataset: str) -> list[str]:
     """The files that a split is made from. Raises `ConfigError` where the dataset has none."""
     check(config, dataset)
-    source = source_of(config.datasets[dataset].adapter)
-    assert source is not None
-    named = [(f"datasets.{dataset}.annotations", path) for path in source.files(config.datasets[dataset])]
+    named = [(f"datasets.{dataset}.annotations", path) for path in files_of(config.datasets[dataset])]
     writer = config.composed.language_model
     if writer is not None and writer.captions is not None:
         named.append(("composed.language_model.captions", writer.captions))

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from perturbations.composed.modifications import PoolClip, Rows, Split, same_action
+from perturbations.composed.split import PoolClip, Rows, Split, same_action
 
 _DISTRACTORS = 6
 _MIDDLE = 4

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.composed import official
 from perturbations.composed.builder import build
 from perturbations.composed.instructions import words_of
-from perturbations.composed.modifications import ComposedQuery, PoolClip, Split
+from perturbations.composed.split import ComposedQuery, PoolClip, Split, as_text
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry, webvid_covr
 from perturbations.datasets.egocvr import pool_of
@@ -23,30 +22,59 @@ from perturbations.datasets.registry import Dataset, FamilyMember, annotations_o
 _log = logging.getLogger("perturbations")
 
 
-def _annotation_files(dataset: Dataset) -> tuple[Path, ...]:
-    """The annotation file, where the dataset has one."""
-    return () if dataset.annotations is None else (dataset.annotations,)
+def gives_splits(adapter: str) -> bool:
+    """Whether an adapter's datasets give splits: whether their items are, or may be, parts of longer videos."""
+    declared = registry.get(adapter)
+    return adapter in _PUBLISHED or declared.families is not None or bool(declared.spans)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _SplitSource:
-    """How a dataset gives a split for composed retrieval.
-
-    Attributes:
-        split: the function (dataset, its listing, seed, the dataset's name) that reads or builds the split; random
-            choices depend on the last two.
-        refusal: a function of the dataset: why it gives none, None where it does.
-        files: a function of the dataset: the files that the split is made from.
-        target: a target of the workflow that evaluates every dataset of the adapter; empty: none.
-    """
-
-    split: Callable[[Dataset, Listing, int, str], Split]
-    refusal: Callable[[Dataset], str | None] = lambda dataset: None
-    files: Callable[[Dataset], tuple[Path, ...]] = _annotation_files
-    target: str = ""
+def target_of(adapter: str) -> str:
+    """The target of the workflow that evaluates every dataset of an adapter; empty where there is none."""
+    return "egocvr" if adapter == "egocvr" else ""
 
 
-def _of_spans(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
+def files_of(dataset: Dataset) -> tuple[Path, ...]:
+    """The files that a dataset's split is made from."""
+    files = () if dataset.annotations is None else (dataset.annotations,)
+    return (*files, pool_of(dataset)) if dataset.adapter == "egocvr" else files
+
+
+def read_split(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
+    """The split of a dataset, read or built; random choices depend on the seed and the dataset's name."""
+    if dataset.adapter == "egocvr":
+        return official.read(annotations_of(dataset), pool_of(dataset))
+    if dataset.adapter == "webvid_covr":
+        return _webvid(annotations_of(dataset))
+    if registry.get(dataset.adapter).families is not None:
+        return _of_families(dataset, listing)
+    return _of_spans(listing, seed, name)
+
+
+def check(config: configuration.Config, name: str) -> None:
+    """Raise `ConfigError` where a dataset has no split for composed retrieval."""
+    if reason := _refusal(config.datasets[name]):
+        key = f"datasets.{name}"
+        raise ConfigError(config.places.before(key, f"{key}: no composed retrieval: {reason}"))
+
+
+_PUBLISHED = ("egocvr", "webvid_covr")
+"""Adapters whose annotations are a split."""
+
+
+def _refusal(dataset: Dataset) -> str | None:
+    declared = registry.get(dataset.adapter)
+    if dataset.adapter in _PUBLISHED:
+        has_pool = dataset.adapter != "egocvr" or pool_of(dataset).is_file()
+        return None if has_pool else f"there is no {pool_of(dataset)}, the table of all clips"
+    if declared.families is not None:
+        drawn = "its scenes differ in every respect; `families: true` draws those for it"
+        return None if declared.families(dataset) else drawn
+    if declared.spans:
+        return declared.whole(dataset)
+    return f"the adapter '{dataset.adapter}' has whole videos, and a split needs several clips of each video"
+
+
+def _of_spans(listing: Listing, seed: int, name: str) -> Split:
     """The split of items that are parts of longer videos, with the tagger and the lemmas that work offline.
 
     The first caption of each is its narration.
@@ -67,17 +95,6 @@ def _of_spans(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split
     return build(pool, partial(words_of, tagger=tagger, lemma=inflector.lemma), seed=seed, dataset=name)
 
 
-# --- EgoCVR ---------------------------------------------------------------------------------------------------------
-
-
-def _official(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
-    return official.read(annotations_of(dataset), pool_of(dataset))
-
-
-def _no_pool(dataset: Dataset) -> str | None:
-    return None if pool_of(dataset).is_file() else f"there is no {pool_of(dataset)}, the table of all clips"
-
-
 # --- WebVid-CoVR ----------------------------------------------------------------------------------------------------
 
 
@@ -95,8 +112,8 @@ def _webvid(path: Path) -> Split:
         queries.append(
             ComposedQuery(
                 query_id=f"{len(queries):06d}",
-                clip=row["pth1"],
-                targets=(row["pth2"],),
+                clip_id=row["pth1"],
+                targets=as_text([row["pth2"]]),
                 instruction=row["edit"].strip(),
                 narration=clips[row["pth1"]].narration,
                 target_narration=clips[row["pth2"]].narration,
@@ -115,16 +132,12 @@ def _webvid(path: Path) -> Split:
 _DRAWN = "drawn"
 
 
-def _members(dataset: Dataset) -> Sequence[FamilyMember]:
-    """The members of the families of a dataset's clips; none where they come in none."""
-    families = registry.get(dataset.adapter).families
-    return () if families is None else families(dataset)
-
-
-def _of_families(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
+def _of_families(dataset: Dataset, listing: Listing) -> Split:
     """Every pair of a family that differs in one thing; each query retrieves from its whole family."""
+    families = registry.get(dataset.adapter).families
+    assert families is not None
     listed = {item.item_id for item in listing.items}
-    members = [member for member in _members(dataset) if member.item_id in listed]
+    members = [member for member in families(dataset) if member.item_id in listed]
     pool = tuple(
         PoolClip(
             clip_id=member.item_id,
@@ -153,57 +166,18 @@ def _queries(members: Sequence[FamilyMember]) -> Iterator[ComposedQuery]:
             old, new = (query.motion, target.motion) if moves else (query.colour, target.colour)
             yield ComposedQuery(
                 query_id=f"{query.item_id}:{target.item_id}",
-                clip=query.item_id,
-                targets=(target.item_id,),
+                clip_id=query.item_id,
+                targets=as_text([target.item_id]),
                 instruction=f"Now it {new} instead." if moves else f"Make it {new} instead.",
                 narration=query.caption,
                 target_narration=target.caption,
                 modified_caption=query.caption.replace(old, new, 1),
-                kind="temporal" if moves else "object",
-                kind_source=_DRAWN,
+                change="temporal" if moves else "object",
+                change_source=_DRAWN,
                 instruction_source=_DRAWN,
             )
-
-
-def _no_families(dataset: Dataset) -> str | None:
-    return None if _members(dataset) else "its scenes differ in every respect; `families: true` draws those for it"
-
-
-_OF_ADAPTERS = {
-    "egocvr": _SplitSource(
-        split=_official,
-        refusal=_no_pool,
-        files=lambda dataset: (annotations_of(dataset), pool_of(dataset)),
-        target="egocvr",
-    ),
-    "webvid_covr": _SplitSource(split=lambda dataset, *_: _webvid(annotations_of(dataset))),
-}
 
 
 def of_file(path: Path) -> Split:
     """The split of an annotation file of EgoCVR or WebVid-CoVR. Raises `AnnotationError`."""
     return _webvid(path) if {*webvid_covr.TEXTS} <= {*header(path)} else official.read(path)
-
-
-def source_of(adapter: str) -> _SplitSource | None:
-    """How an adapter's datasets give splits; None where their items are never parts of longer videos."""
-    if adapter in _OF_ADAPTERS:
-        return _OF_ADAPTERS[adapter]
-    declared = registry.get(adapter)
-    if declared.families is not None:
-        return _SplitSource(split=_of_families, refusal=_no_families)
-    return _SplitSource(split=_of_spans, refusal=declared.whole) if declared.spans else None
-
-
-def check(config: configuration.Config, dataset: str) -> None:
-    """Raise `ConfigError` where a dataset has no split for composed retrieval."""
-    settings = config.datasets[dataset]
-    source = source_of(settings.adapter)
-    reason: str | None = (
-        f"the adapter '{settings.adapter}' has whole videos, and a split needs several clips of each video"
-    )
-    if source is not None:
-        reason = source.refusal(settings)
-    if reason:
-        key = f"datasets.{dataset}"
-        raise ConfigError(config.places.before(key, f"{key}: no composed retrieval: {reason}"))

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.errors import ConfigError
 from perturbations.composed.gallery_sets import gallery, targets_in
-from perturbations.composed.modifications import Split
+from perturbations.composed.split import Split
 from perturbations.retrieval.composed import (
     AVERAGES,
     FEWEST,
@@ -33,6 +33,7 @@ from perturbations.retrieval.composed import (
 from perturbations.retrieval.metrics import first_places, retrieved_first
 
 _Floats = NDArray[np.float32]
+_NO_PLACES = np.empty(0, np.int64)
 
 _AS_RELEASED = (
     *("global_rows", "global_distinct", "global_targets", "local_released"),
@@ -78,7 +79,7 @@ class ScoredModel:
         """The features of the queries' clips."""
         if self.queries is not None:
             return self.queries
-        return self.clips[[split.last[query.clip] for query in split.queries]]
+        return self.clips[[split.last[query.clip_id] for query in split.queries]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +109,7 @@ class ScoredSetting:
         return f"{how}, {self.words}" if self.words else how
 
 
-@dataclass(frozen=True, kw_only=True)
-class Score:
+class Score(NamedTuple):
     """A setting's result in a gallery.
 
     Attributes:
@@ -119,15 +119,15 @@ class Score:
         mean_size: clips in the galleries of the counted queries.
         places: of each query's best target, as `composed_places` gives them; of random orders empty.
         chances: of random orders: R@k in percent by k; else empty.
-        first: what each query retrieved first, as `retrieved_first` writes it; empty where nobody keeps it.
+        first: what each query retrieved first, as `retrieved_first` writes it, where that is kept.
     """
 
     setting: ScoredSetting | None
     gallery: str
     counted: NDArray[np.bool_]
     mean_size: float
-    places: NDArray[np.int64]
-    chances: Mapping[int, float] = field(default_factory=dict)
+    places: NDArray[np.int64] = _NO_PLACES
+    chances: Mapping[int, float] = {}
     first: Sequence[str | None] = ()
 
 
@@ -155,26 +155,6 @@ class Ways:
     top_k: int | None = None
 
 
-class Packed(Sequence[NDArray[np.int64]]):
-    """Each query's gallery as a set of rows, one bit per row: 2,295 global galleries take 4 MB."""
-
-    def __init__(self, galleries: Sequence[Sequence[int]], size: int) -> None:
-        self._size = size
-        self._bits = np.zeros((len(galleries), -(-size // 8)), np.uint8)
-        self.sizes = np.zeros(len(galleries), np.int64)
-        for query, rows in enumerate(galleries):
-            members = np.zeros(size, bool)
-            members[np.asarray(rows, np.int64)] = True
-            self._bits[query] = np.packbits(members)
-            self.sizes[query] = np.count_nonzero(members)
-
-    def __len__(self) -> int:
-        return len(self._bits)
-
-    def __getitem__(self, index: int) -> NDArray[np.int64]:  # type: ignore[override]  # nobody takes a slice
-        return np.flatnonzero(np.unpackbits(self._bits[index], count=self._size))
-
-
 def settings(models: Sequence[ScoredModel], ways: Ways) -> Iterator[ScoredSetting]:
     """Every setting that the models' features allow: the first model makes shortlists, the last one ranks them.
 
@@ -182,28 +162,20 @@ def settings(models: Sequence[ScoredModel], ways: Ways) -> Iterator[ScoredSettin
     """
     first, last = models[0], models[-1]
     for strategy in ways.strategies:
-        if strategy.startswith(TWO_STAGE):
-            if strategy != TWO_STAGE and first is last:
-                continue
-            for text, half in product([""] if strategy in GIVEN else _known(last, ways.words), ways.first_stage):
-                if half != "visual" and text not in first.texts:
+        if not strategy.startswith(TWO_STAGE):
+            for model in models:
+                if (strategy in GIVEN) != (model.similarities is not None):
                     continue
-                for average in _averages(half if half == "average" else strategy, ways.averages):
-                    yield ScoredSetting(
-                        model=last.name,
-                        strategy=strategy,
-                        words=text,
-                        average=average,
-                        shortlist_model=first.name,
-                        shortlist_strategy=half,
-                    )
-            continue
-        for model in models:
-            if (strategy in GIVEN) != (model.similarities is not None):
-                continue
-            texts = [""] if strategy in ("visual", *GIVEN) else _known(model, ways.words)
-            for text, average in product(texts, _averages(strategy, ways.averages)):
-                yield ScoredSetting(model=model.name, strategy=strategy, words=text, average=average)
+                texts = [""] if strategy in ("visual", *GIVEN) else _known(model, ways.words)
+                for text, average in product(texts, _averages(strategy, ways.averages)):
+                    yield ScoredSetting(model=model.name, strategy=strategy, words=text, average=average)
+        elif strategy == TWO_STAGE or first is not last:
+            shortlist: dict[str, Any] = {"model": last.name, "strategy": strategy, "shortlist_model": first.name}
+            texts = [""] if strategy in GIVEN else _known(last, ways.words)
+            for text, half in product(texts, ways.first_stage):
+                averages = _averages(half if half == "average" else strategy, ways.averages)
+                for average in averages if half == "visual" or text in first.texts else ():
+                    yield ScoredSetting(words=text, average=average, shortlist_strategy=half, **shortlist)
 
 
 def _averages(strategy: str, averages: Sequence[Average]) -> Sequence[Average | Literal[""]]:
@@ -231,41 +203,41 @@ def evaluate(
     for model in models:
         _check(split, model)
     targets = [targets_in(split, query) for query in split.queries]
-    size = len(split.pool)
+    # Four bytes per row: a global gallery of 2,295 queries and 12,526 rows takes 115 MB.
     candidates = {
-        name: Packed(gallery(split, name, deduplicate=ways.deduplicate), size) for name in dict.fromkeys(ways.galleries)
+        name: [np.unique(np.asarray(rows, np.int32)) for rows in gallery(split, name, deduplicate=ways.deduplicate)]
+        for name in dict.fromkeys(ways.galleries)
     }
-    counted = {}
+    counted, means = {}, {}
     for name, members in candidates.items():
-        held = (np.isin(rows, own).sum() for rows, own in zip(members, targets, strict=True))
-        present = np.fromiter(held, np.int64, len(members))
-        counted[name] = (members.sizes >= FEWEST) & ((present > 0) | (name in _AS_RELEASED))
-        yield _random(name, counted[name], members.sizes, present)
+        sizes = np.array([len(rows) for rows in members])
+        present = np.array([np.isin(rows, own).sum() for rows, own in zip(members, targets, strict=True)])
+        counted[name] = (sizes >= FEWEST) & ((present > 0) | (name in _AS_RELEASED))
+        known, num_targets = sizes[counted[name]].tolist(), present[counted[name]].tolist()
+        means[name] = float(np.mean(known)) if known else float("nan")
+        chances = {k: chance(known, num_targets, k) if known else float("nan") for k in KS}
+        yield Score(None, name, counted[name], means[name], chances=chances)
     for setting in wanted:
-        first: dict[str, list[str | None]] = {
-            name: [None] * len(split.queries) if ways.top_k else [] for name in candidates
-        }
-        kept = _keeper(split, ways.top_k, first) if ways.top_k else None
-        places = _places(split, by_name, setting, candidates, targets, ways.shortlist, kept)
-        for name, members in candidates.items():
-            own = counted[name]
-            mean = float(members.sizes[own].mean()) if own.any() else float("nan")
-            yield Score(
-                setting=setting, gallery=name, counted=own, mean_size=mean, places=places[name], first=first[name]
-            )
-
-
-def _random(name: str, counted: NDArray[np.bool_], sizes: NDArray[np.int64], present: NDArray[np.int64]) -> Score:
-    """The score of random orders over the counted queries."""
-    known, num_targets = sizes[counted].tolist(), present[counted].tolist()
-    return Score(
-        setting=None,
-        gallery=name,
-        counted=counted,
-        mean_size=float(np.mean(known)) if known else float("nan"),
-        places=np.empty(0, np.int64),
-        chances={k: chance(known, num_targets, k) if known else float("nan") for k in KS},
-    )
+        model, filtering = by_name[setting.model], by_name[setting.shortlist_model or setting.model]
+        first: dict[str, list[str | None]] = {name: [None] * len(split.queries) for name in candidates}
+        places = composed_places(
+            setting.strategy,
+            candidates,
+            gallery=model.clips,
+            targets=targets,
+            visual=model.visual(split) if setting.strategy.endswith(("visual", "average")) else None,
+            text=model.texts.get(setting.words),
+            similarities=model.similarities,
+            average=setting.average or "released",
+            shortlist=ways.shortlist,
+            filter_gallery=filtering.clips,
+            filter_visual=filtering.visual(split) if setting.shortlist_strategy in ("visual", "average") else None,
+            filter_text=filtering.texts.get(setting.words),
+            filter_strategy=setting.shortlist_strategy or "visual",
+            kept=_keeper(split, ways.top_k, first) if ways.top_k else None,
+        )
+        for name, own in counted.items():
+            yield Score(setting, name, own, means[name], places[name], first=first[name])
 
 
 def _keeper(
@@ -279,35 +251,6 @@ def _keeper(
         (first[name][query],) = retrieved_first(scores[None, best], names, top_k)
 
     return keep
-
-
-def _places(
-    split: Split,
-    models: Mapping[str, ScoredModel],
-    setting: ScoredSetting,
-    galleries: Mapping[str, Packed],
-    targets: Sequence[Sequence[int]],
-    shortlist: int,
-    kept: Callable[[str, int, NDArray[np.int64], _Floats], None] | None,
-) -> dict[str, NDArray[np.int64]]:
-    model = models[setting.model]
-    filtering = models[setting.shortlist_model or setting.model]
-    return composed_places(
-        setting.strategy,
-        galleries,
-        gallery=model.clips,
-        targets=targets,
-        visual=model.visual(split) if setting.strategy.endswith(("visual", "average")) else None,
-        text=model.texts.get(setting.words),
-        similarities=model.similarities,
-        average=setting.average or "released",
-        shortlist=shortlist,
-        filter_gallery=filtering.clips,
-        filter_visual=filtering.visual(split) if setting.shortlist_strategy in ("visual", "average") else None,
-        filter_text=filtering.texts.get(setting.words),
-        filter_strategy=setting.shortlist_strategy or "visual",
-        kept=kept,
-    )
 
 
 def _check(split: Split, model: ScoredModel) -> None:

@@ -13,13 +13,12 @@ from typing import Any
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical
-from perturbations.composed.sources import check, source_of
+from perturbations.composed.sources import check, gives_splits, target_of
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.evaluation import planning, sizes
-from perturbations.evaluation.layout import COMPOSED
 from perturbations.evaluation.planning import Job, Modality
-from perturbations.evaluation.rows import CLEAN_SCENARIO, LISTED, Run, ScenarioKey
+from perturbations.evaluation.rows import CLEAN_SCENARIO, COMPOSED, LISTED, Run, ScenarioKey
 from perturbations.manifest import layout
 from perturbations.plan import caption_recipes, recipe, sharding
 from perturbations.plan.paths import Inputs, clip_inputs
@@ -181,13 +180,12 @@ def job_minutes(config: configuration.Config, runs: Sequence[Run], plan: Dataset
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
     """A target per dataset that gives splits, and one per adapter that names its own."""
-    names = {source.target: name for name in datasets.adapters() if (source := source_of(name))}
-    for target, adapter in names.items():
-        if target:
+    for adapter in datasets.adapters():
+        if target := target_of(adapter):
             text = f"composed retrieval on every dataset of the adapter `{adapter}`"
             yield Target(target, text, partial(composed_of_adapter, config, adapter, plans))
     for name, dataset in config.datasets.items():
-        if source_of(dataset.adapter) is not None:
+        if gives_splits(dataset.adapter):
             text = f"retrieval by a clip and an instruction, on the dataset `{name}`"
             yield Target(f"composed_{name}", text, partial(_results, config, name, plans))
 

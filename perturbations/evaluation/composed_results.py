@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perturbations.base.records import canonical, digest
 from perturbations.composed import strategies
-from perturbations.composed.modifications import Split
-from perturbations.composed.strategies import Score, ScoredModel, ScoredSetting, Ways
+from perturbations.composed.split import Split
+from perturbations.composed.strategies import ScoredModel, ScoredSetting, Ways
 from perturbations.evaluation import composed_plan
-from perturbations.evaluation.planning import category_of
-from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import RankRow, ResultRow, Run, rank_rows
+from perturbations.evaluation.planning import CLEAN
+from perturbations.evaluation.result_sets import RANDOM, finished
+from perturbations.evaluation.rows import Finished, ResultRow, Run
 from perturbations.retrieval.composed import NOT_RETRIEVED, TWO_STAGE
 
 _log = logging.getLogger("perturbations")
-
-ResultsAndRanks = tuple[list[ResultRow], list[RankRow]]
 
 
 def scenario_rows(
@@ -34,8 +32,8 @@ def scenario_rows(
     listed: int,
     settings: Mapping[str, Any],
     **columns: Any,
-) -> ResultsAndRanks:
-    """Results and ranks of a scenario: a gallery's name follows the model's key, and a setting is a method.
+) -> list[Finished]:
+    """Results of a scenario: a gallery's name follows the model's key, and a setting is a method.
 
     Args:
         split: the queries, and the pool.
@@ -52,30 +50,46 @@ def scenario_rows(
     keys = {model.name: run.model_key if model is models[-1] else model.name for model in models}
     wanted = [own for own in strategies.settings(models, ways) if _is_affected(own, run)]
     behind = max(len(split.pool), strategies.KS[-1]) + 1
-    columns = {**columns, "settings": settings, "listed": listed}
-    rows: list[ResultRow] = []
-    ranks: list[RankRow] = []
+    runs: list[Finished] = []
     for score in strategies.evaluate(split, models, wanted, ways):
-        if not score.counted.any():
+        counted = np.flatnonzero(score.counted).tolist()
+        own_settings = {**settings, "gallery": score.gallery}
+        about = {
+            **columns,
+            "missing_queries": listed - len(counted),
+            "gallery": 0 if not counted else round(score.mean_size),
+            "gallery_mean": score.mean_size,
+            "settings": canonical(own_settings),
+        }
+        # A gallery's name follows the model's: results differ in the key.
+        named = {name: replace(run, **_named(name, key, score.gallery)) for name, key in keys.items()}
+        if not counted:
             _log.warning("%s: no query counts in any gallery", score.gallery)
         elif score.setting is not None:
-            own = _named(run, score.setting.model, keys, score.gallery, score.setting.method)
-            own = replace(own, label=score.setting.method)
-            places = np.where(score.places == NOT_RETRIEVED, behind, score.places)
-            rows.append(_row(score, own, places[score.counted], **columns))
-            counted = np.flatnonzero(score.counted).tolist()
+            how = score.setting.method
+            own = replace(named[score.setting.model], method=how, label=how)
+            places = np.where(score.places == NOT_RETRIEVED, behind, score.places)[counted]
             ids = [split.queries[number].query_id for number in counted]
-            first = [score.first[number] if score.first else None for number in counted]
-            ranks += rank_rows(own, ids, places[counted].tolist(), first)
+            first = [score.first[number] for number in counted]
+            recalls = _recalls({k: 100 * float(np.mean(places <= k)) for k in strategies.KS})
+            key = digest([own.columns(), own_settings])
+            runs.append(finished(own, ids, places, first, **recalls, **about, recipe_id=key))
         elif run.side == "none":
-            rows += [_row(score, _named(run, name, keys, score.gallery, RANDOM), None, **columns) for name in keys]
-    return rows, ranks
+            unknown = {"median_rank": math.nan, "mean_rank": math.nan, "queries": len(counted), "category": CLEAN}
+            for own in (replace(own, method=RANDOM) for own in named.values()):
+                key = digest([own.columns(), own_settings])
+                figures = {**_recalls(score.chances), **unknown, **about}
+                runs.append((ResultRow(**own.columns(), **figures, recipe_id=key), ((), (), ())))
+    return runs
 
 
-def _named(run: Run, model: str, keys: Mapping[str, str], gallery: str, method: str) -> Run:
-    """The run of a way to use queries in a gallery, after which its model is called: results differ in the key."""
-    named: dict[str, Any] = {"model": f"{model}@{gallery}", "model_key": f"{keys[model]}@{gallery}"}
-    return replace(run, **named, gallery_name=gallery, method=method)
+def _named(model: str, key: str, gallery: str) -> dict[str, Any]:
+    return {"model": f"{model}@{gallery}", "model_key": f"{key}@{gallery}", "gallery_name": gallery}
+
+
+def _recalls(values: Mapping[int, float]) -> dict[str, Any]:
+    """The columns of recalls by k, and their sum."""
+    return {f"recall_at_{k}": value for k, value in values.items()} | {"rsum": values[1] + values[5] + values[10]}
 
 
 def _is_affected(setting: ScoredSetting, run: Run) -> bool:
@@ -90,40 +104,5 @@ def _is_affected(setting: ScoredSetting, run: Run) -> bool:
 
 def listed_sha256(split: Split) -> str:
     """A hash of a split's pool and queries."""
-    queries = [(query.query_id, query.clip, query.targets, query.instruction) for query in split.queries]
+    queries = [(query.query_id, query.clip_id, query.target_ids, query.instruction) for query in split.queries]
     return digest([[(clip.clip_id, clip.video_id) for clip in split.pool], queries])
-
-
-def _row(
-    score: Score,
-    run: Run,
-    places: NDArray[np.int64] | None,
-    *,
-    listed: int,
-    settings: Mapping[str, Any],
-    **columns: Any,
-) -> ResultRow:
-    """The row of a score; without places, of random orders."""
-    measured: dict[str, Any]
-    if places is None:
-        recalls = dict(score.chances)
-        measured = {"median_rank": float("nan"), "mean_rank": float("nan")}
-    else:
-        recalls = {k: 100 * float(np.mean(places <= k)) for k in strategies.KS}
-        measured = {"median_rank": float(np.median(places)), "mean_rank": float(np.mean(places))}
-    measured |= {f"recall_at_{k}": value for k, value in recalls.items()}
-    settings = {**settings, "gallery": score.gallery}
-    counted = int(score.counted.sum())
-    return ResultRow(
-        **run.columns(),
-        **columns,
-        **measured,
-        category=category_of(run),
-        rsum=recalls[1] + recalls[5] + recalls[10],
-        queries=counted,
-        missing_queries=listed - counted,
-        gallery=round(score.mean_size),
-        gallery_mean=score.mean_size,
-        settings=canonical(settings),
-        recipe_id=digest([run.columns(), settings]),
-    )

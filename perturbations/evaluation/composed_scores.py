@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,17 +13,25 @@ import numpy as np
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
 from perturbations.base.records import canonical
-from perturbations.composed import gallery_sets, manifests, sources
-from perturbations.composed.audit import compared
-from perturbations.composed.modifications import Split
+from perturbations.composed import audit, gallery_sets, manifests, sources
+from perturbations.composed.split import Split
 from perturbations.composed.strategies import WORDS, ScoredModel, Ways, words_of
 from perturbations.evaluation import composed_results, feature_sets, stored_features
 from perturbations.evaluation.composed_plan import scenario_of
 from perturbations.evaluation.feature_sets import FeatureSet
-from perturbations.evaluation.layout import COMPOSED
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import CLEAN_SCENARIO, LISTED, RankRow, ResultRow, Run, ScenarioKey, backend_cell
-from perturbations.evaluation.stored_features import Floats, PooledAs, StoredFeatures
+from perturbations.evaluation.rows import (
+    CLEAN_SCENARIO,
+    COMPOSED,
+    FEATURES,
+    Finished,
+    RankRow,
+    ResultRow,
+    ScenarioKey,
+    given_run,
+    rows_of,
+)
+from perturbations.evaluation.stored_features import PooledAs, StoredFeatures
 from perturbations.retrieval.composed import GIVEN, GLOBAL_KS, LOCAL_KS
 
 _log = logging.getLogger("perturbations")
@@ -43,8 +51,8 @@ def scored(options: argparse.Namespace) -> _Results:
         )
     path: Path = options.split
     split = manifests.read(path)[0] if path.is_dir() else sources.of_file(path)
-    for comparison in compared(split):
-        print(shown.line(comparison.words()))
+    for comparison in audit.compared(split):
+        print(shown.line(audit.words(comparison)))
     rows, ranks = _results(split, options)
     for row in rows:
         ks = GLOBAL_KS if "@global" in row.model_key else LOCAL_KS
@@ -80,24 +88,12 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
         top_k=wanted.top_k,
     )
     how = {name: getattr(wanted, name) for name in ("frames", "deduplicate", "shortlist")}
-    results: list[ResultRow] = []
-    ranks: list[RankRow] = []
+    listed_sha256 = composed_results.listed_sha256(split)
+    made: list[Finished] = []
     for scenario, own, part in cases:
-        run = Run(
-            dataset=wanted.dataset,
-            **scenario._asdict(),
-            direction="composed",
-            model=own.name,
-            model_key=own.name,
-            method=COMPOSED,
-            seed=0,
-            listed_sha256=composed_results.listed_sha256(split),
-            checkpoint_sha256="",
-            setting="features",
-            parameters=canonical(how),
-            order=LISTED,
-        )
-        own_rows, own_ranks = composed_results.scenario_rows(
+        about = {"method": COMPOSED, "parameters": canonical(how), "listed_sha256": listed_sha256}
+        run = given_run(wanted.dataset, own.name, scenario, COMPOSED, FEATURES, **about)
+        made += composed_results.scenario_rows(
             part,
             models if scenario.side == "none" else [own],
             run,
@@ -105,31 +101,21 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
             listed=len(split.queries),
             settings=how,
             protocol=wanted.protocol,
-            backend=backend_cell({"retrieval": "features"}),
+            backend=canonical({"retrieval": "features"}),
             tools=canonical({"numpy": np.__version__}),
         )
-        results += own_rows
-        ranks += own_ranks
-    if all(row.method == RANDOM for row in results):
+    if all(row.method == RANDOM for row, *_ in made):
         raise ConfigError("nothing to score: the strategies need features of texts that every query has")
-    return results, ranks
+    return rows_of(made)
 
 
 def _given(name: str, split: Split, path: Path) -> ScoredModel:
     """A model of cross-attention by its similarities of queries, by their ids, with clips, by their names."""
-    held = stored_features.read_similarities(path)
+    held, names = stored_features.read_similarities(path)
+    asking = stored_features.rows_of_ids(held, [query.query_id for query in split.queries], "queries of the split")
     clips = [clip.clip_id for clip in split.pool]
-    places = []
-    for wanted, own, what in (
-        ([query.query_id for query in split.queries], held.ids, "queries"),
-        (clips, held.gallery, "clips"),
-    ):
-        place = {name: number for number, name in enumerate(own)}
-        if lacking := [name for name in dict.fromkeys(wanted) if name not in place]:
-            raise AnnotationError(f"{path} lacks {len(lacking):,} {what} of the split, the first {short(lacking[0])}")
-        places.append([place[name] for name in wanted])
-    rows = np.asarray(held.rows[np.ix_(*places)], np.float32)
-    return ScoredModel(name, np.zeros((len(clips), 1), np.float32), similarities=rows)
+    rows = stored_features.rows_of_ids(StoredFeatures(path, names, asking.T), clips, "clips of the split").T
+    return ScoredModel(name, np.zeros((len(clips), 1), np.float32), similarities=np.asarray(rows, np.float32))
 
 
 def _models(split: Split, model: ScoredModel, words: Sequence[str], wanted: argparse.Namespace) -> list[ScoredModel]:
@@ -153,20 +139,21 @@ def _cases(
     cases: list[_Case] = [(CLEAN_SCENARIO, model, split)]
     for scenario, path in feature_sets.perturbed(clips).items():
         held = stored_features.read(path, frames=wanted.frames).unique()
-        part = _available(split, held, by_clip=True)
+        part = _available(split, held, {query.query_id: query.clip_id for query in split.queries})
+        kept = {query.query_id for query in part.queries}
+        places = [place for place, query in enumerate(split.queries) if query.query_id in kept]
         own = ScoredModel(
             name=model.name,
             clips=model.clips,
-            texts={name: _of_queries(rows, split, part) for name, rows in model.texts.items()},
-            queries=stored_features.rows_of_ids(held, [query.clip for query in part.queries]),
+            texts={name: rows[places] for name, rows in model.texts.items()},
+            queries=stored_features.rows_of_ids(held, [query.clip_id for query in part.queries]),
         )
         cases.append((scenario_of(_half(scenario), None), own, part))
     for scenario, path in feature_sets.perturbed(texts).items():
         held = stored_features.read(path).unique()
-        part = _available(split, held, by_clip=False)
+        part = _available(split, held, {query.query_id: query.query_id for query in split.queries})
         rows = stored_features.rows_of_ids(held, [query.query_id for query in part.queries])
-        own = replace(model, texts={"instruction": rows})
-        cases.append((scenario_of(None, _half(scenario)), own, part))
+        cases.append((scenario_of(None, _half(scenario)), replace(model, texts={"instruction": rows}), part))
     return cases
 
 
@@ -209,20 +196,16 @@ def _half(scenario: ScenarioKey) -> tuple[str, str, int]:
     return scenario.suite, scenario.perturbation, scenario.severity
 
 
-def _available(split: Split, held: StoredFeatures, *, by_clip: bool) -> Split:
-    """The queries whose clip, or whose own id, has features. Raises `AnnotationError` where none has."""
-    ids, of_queries = frozenset(held.ids), {q.query_id: q.clip if by_clip else q.query_id for q in split.queries}
+def _available(split: Split, held: StoredFeatures, of_queries: Mapping[str, str]) -> Split:
+    """The queries that have features under the ids `of_queries`. Raises `AnnotationError` where none has."""
+    ids = frozenset(held.ids)
     names = frozenset(query for query, name in of_queries.items() if name in ids)
     if others := sorted(ids - {*of_queries.values()}):
         _log.warning("%s: %d ids are of no query of the split, the first %s", held.path, len(others), short(others[0]))
     part = manifests.restricted(split, frozenset(split.rows_of), names)
     if not part.queries:
         raise AnnotationError(
-            f"{held.path} has features of no query: ids are those of {'clips' if by_clip else 'queries'}"
+            f"{held.path} has features of no query: ids of perturbed clips are those of clips, of perturbed texts "
+            "those of queries"
         )
     return part
-
-
-def _of_queries(rows: Floats, split: Split, part: Split) -> Floats:
-    place = {query.query_id: number for number, query in enumerate(split.queries)}
-    return rows[[place[query.query_id] for query in part.queries]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.base.features import Feature
 from perturbations.evaluation import protocols, rows
-from perturbations.evaluation.layout import FIELDS, PLACES
+from perturbations.evaluation.rows import FIELDS, PLACES
 
 if TYPE_CHECKING:
     from perturbations.config.problems import Problem
@@ -106,7 +106,7 @@ FEATURE = Feature(
     section=_section,
     complete=_complete,
     problems=_problems,
-    kinds=lambda: rows.KINDS,
+    kinds=lambda: (rows.RESULTS, rows.RANKS),
     menus={"methods": _methods, "backbones": _backbones, "protocols": _protocols},
     cells={"protocols": protocols.cell_lines},
     targets=_targets,

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,23 +20,24 @@ from perturbations.base.records import canonical, digest
 from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation.feature_sets import Answers, FeatureSet
 from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
-from perturbations.evaluation.planning import Side, category_of
-from perturbations.evaluation.result_sets import with_clean
+from perturbations.evaluation.planning import Side
+from perturbations.evaluation.result_sets import finished, with_clean
 from perturbations.evaluation.rows import (
     CHOICES,
     CLEAN_SCENARIO,
-    LISTED,
+    FEATURES,
     WHOLE_GALLERY,
+    Finished,
     RankRow,
     ResultRow,
     Run,
     ScenarioKey,
-    backend_cell,
     banks_key,
+    given_run,
     hub_columns,
-    rank_rows,
+    rows_of,
 )
-from perturbations.evaluation.stored_features import StoredFeatures, StoredSimilarities
+from perturbations.evaluation.stored_features import StoredFeatures
 from perturbations.retrieval.metrics import retrieved_first
 from perturbations.retrieval.scoring import cosines
 from perturbations.tta.methods import registry as methods_registry
@@ -65,65 +66,57 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
     choices = None if wanted.choices is None else feature_sets.read_answers(wanted.choices)
     relevant = None if wanted.relevant is None else feature_sets.read_answers(wanted.relevant, wanted.direction)
     warned = defaultdict[str, list[str]](list)
-    if wanted.similarities is None:
-        queries, gallery = feature_sets.located(wanted.queries), feature_sets.located(wanted.gallery)
-        clean = {path: _read(path) for path in (queries[None], gallery[None])}
-        ids = clean[queries[None]].ids
-        settings = {"compared": "cosine", "numbers": int(clean[gallery[None]].rows.shape[1])}
-        settings |= {name: storage.sha256(path) for name, path in _banks(wanted).items()}
-    else:
-        queries = gallery = feature_sets.located(wanted.similarities)
-        ids, settings = stored_features.read_similarities(queries[None]).ids, {"compared": "similarities"}
-    listed: Answers = relevant or {name: (name,) for name in ids}
-    banks = {name: _read(path).rows for name, path in _banks(wanted).items()}
+    given = wanted.similarities is not None
+    queries = feature_sets.located(wanted.similarities if given else wanted.queries)
+    gallery = queries if given else feature_sets.located(wanted.gallery)
+    files = {name: path for name in ("bank", "gallery_bank") if (path := getattr(wanted, name)) is not None}
+    banks = {name: _read(path).rows for name, path in files.items()}
     hashes = {name: storage.sha256_of(rows.tobytes()) for name, rows in banks.items()}
-
-    def compared(asking: Path, answering: Path) -> Iterator[tuple[str, tuple[str, ...], Sequence[str], _Blocks, Any]]:
-        """Each method, the ids of queries and of items, their similarities, and the places of the answers."""
-        if wanted.similarities is not None:
-            held = stored_features.read_similarities(asking)
-            query, targets = _answered(held, held.gallery, held.path, listed, choices, warned)
-            yield AS_IT_IS, query.ids, held.gallery, [(slice(len(query.ids)), query.rows)], targets
-            return
-        known, items = (clean.get(path) or _read(path) for path in (asking, answering))
-        own, targets = _answered(known, items.ids, items.path, listed, choices, warned)
-        for method in dict.fromkeys((AS_IT_IS, *wanted.methods)):
-            yield method, own.ids, items.ids, _blocks(method, wanted.direction, own, items, banks), targets
-
-    rows: list[ResultRow] = []
-    ranks: list[RankRow] = []
+    settings: dict[str, Any] = {"compared": "similarities" if given else "cosine"}
+    if given:
+        ids = stored_features.read_similarities(queries[None])[0].ids
+    else:
+        clean = {path: _read(path) for path in (queries[None], gallery[None])}
+        ids, numbers = clean[queries[None]].ids, clean[gallery[None]].rows.shape[1]
+        settings |= {"numbers": int(numbers)} | {name: storage.sha256(path) for name, path in files.items()}
+    listed: Answers = relevant or {name: (name,) for name in ids}
+    made: list[Finished] = []
     for planned, *paths in _cases(wanted, queries, gallery):
+        if given:
+            asking, answering = stored_features.read_similarities(paths[0])
+            items = StoredFeatures(paths[0], answering, asking.rows)
+        else:
+            asking, items = (clean.get(path) or _read(path) for path in paths)
+        asking, targets = _answered(asking, items, listed, choices, warned)
         files_sha256 = {name: storage.sha256(path) for name, path in zip(("queries", "gallery"), paths, strict=True)}
-        for method, query_ids, items, blocks, targets in compared(*paths):
+        for method in dict.fromkeys((AS_IT_IS, *wanted.methods)):
+            blocks: _Blocks = [(slice(len(asking.ids)), asking.rows)]
+            if not given:
+                blocks = _blocks(method, wanted.direction, asking, items, banks)
             try:
-                places, first, figures = _measured(query_ids, items, blocks, targets, wanted.top_k, choices)
+                places, first, figures = _measured(asking.ids, items.ids, blocks, targets, wanted.top_k, choices)
             except (ValueError, RuntimeError) as error:
                 raise AnnotationError(f"{' and '.join(map(str, paths))}: {error}") from error
-            used = banks_key({name: sha256 for name, sha256 in hashes.items() if _uses(method, name)})
             run = replace(
                 planned,
                 method=method,
                 label=methods_registry.title_of(method),
                 parameters=parameters_of(method, {}, wanted.direction),
                 code=methods_registry.code(method),
-                banks_sha256=used,
+                banks_sha256=banks_key({name: sha256 for name, sha256 in hashes.items() if _uses(method, name)}),
             )
-            row = ResultRow(
-                **run.columns(),
-                **figures,
-                protocol=wanted.protocol,
-                category=category_of(run),
-                queries=len(query_ids),
-                missing_queries=len(listed) - len(query_ids),
-                settings=canonical(settings),
-                backend=backend_cell({"retrieval": "features"}),
-                queries_sha256=files_sha256["queries"],
-                manifest_sha256=files_sha256["gallery"],
-                tools=canonical({"numpy": np.__version__}),
-                recipe_id=digest([run.columns(), files_sha256, digest([listed, choices])]),
-            )
-            rows.append(row)
-            ranks += rank_rows(run, query_ids, places, first)
+            about = {
+                "protocol": wanted.protocol,
+                "missing_queries": len(listed) - len(asking.ids),
+                "settings": canonical(settings),
+                "backend": canonical({"retrieval": "features"}),
+                "queries_sha256": files_sha256["queries"],
+                "manifest_sha256": files_sha256["gallery"],
+                "tools": canonical({"numpy": np.__version__}),
+                "recipe_id": digest([run.columns(), files_sha256, digest([listed, choices])]),
+            }
+            made.append(finished(run, asking.ids, places, first, **figures, **about))
+    rows, ranks = rows_of(made)
     _warn(rows, warned)
     return with_clean(rows, ranks), ranks
 
@@ -154,17 +147,16 @@ def _cases(wanted: argparse.Namespace, queries: FeatureSet, gallery: FeatureSet)
     sides = wanted.sides or (["query"] if given else ["query", "gallery"])
     if given and (len(sides) > 1 or sides == ["both"]):
         raise ConfigError("--similarities have one perturbed side: query or gallery")
+    asking, answering = feature_sets.perturbed(queries), feature_sets.perturbed(gallery)
     pairs: list[tuple[Side, ScenarioKey | None, ScenarioKey | None]] = [("none", None, None)]
     if "query" in sides:
-        pairs += [("query", own, None) for own in feature_sets.perturbed(queries)]
+        pairs += [("query", own, None) for own in asking]
     if "gallery" in sides:
-        pairs += [("gallery", None, own) for own in feature_sets.perturbed(gallery)]
-    if "both" in sides:
-        asking, answering = feature_sets.perturbed(queries), feature_sets.perturbed(gallery)
-        if wanted.direction == "v2t":
-            pairs += [("both", *pair) for pair in feature_sets.combined(asking, answering)]
-        else:
-            pairs += [("both", text, clip) for clip, text in feature_sets.combined(answering, asking)]
+        pairs += [("gallery", None, own) for own in answering]
+    if "both" in sides and wanted.direction == "v2t":
+        pairs += [("both", clip, text) for clip, text in feature_sets.combined(asking, answering)]
+    elif "both" in sides:
+        pairs += [("both", text, clip) for clip, text in feature_sets.combined(answering, asking)]
     for side, query, item in pairs:
         own = (query or item, query or item) if given else (query, item)
         yield _case(wanted, side, (query, item), queries[own[0]], gallery[own[1]])
@@ -188,40 +180,26 @@ def _case(
     scenario = clips or texts or CLEAN_SCENARIO
     if clips and texts:
         scenario = clips._replace(text_perturbation=texts.perturbation, text_severity=texts.severity)
-    run = Run(
-        dataset=wanted.dataset,
-        direction=wanted.direction,
-        **scenario._replace(side=side)._asdict(),
-        model=wanted.model,
-        model_key=wanted.model,
-        setting="features",
-        checkpoint_sha256="",
-        gallery_name=WHOLE_GALLERY if wanted.choices is None else CHOICES,
-        method=AS_IT_IS,
-        seed=0,
-        order=LISTED,
-    )
+    about = {"method": AS_IT_IS, "gallery_name": WHOLE_GALLERY if wanted.choices is None else CHOICES}
+    key = scenario._replace(side=side)
+    run = given_run(wanted.dataset, wanted.model, key, wanted.direction, FEATURES, **about)
     asking, answering = paths
     return run, asking, answering
 
 
-_Stored = TypeVar("_Stored", StoredFeatures, StoredSimilarities)
-
-
 def _answered(
-    held: _Stored,
-    items: Sequence[str],
-    path: Path,
+    held: StoredFeatures,
+    items: StoredFeatures,
     listed: Answers,
     choices: Answers | None,
     warned: Mapping[str, list[str]],
-) -> tuple[_Stored, list[list[int]]]:
+) -> tuple[StoredFeatures, list[list[int]]]:
     """The queries that have an answer among the items, and its places. Raises `AnnotationError` where none has.
 
     Of multiple choice the answer is one of the query's items, of which none may be absent. What a user should know
     is put to `warned`.
     """
-    place = {name: row for row, name in enumerate(items)}
+    place = {name: row for row, name in enumerate(items.ids)}
     if unknown := [name for name in held.ids if name not in listed]:
         raise AnnotationError(f"{held.path}: no item answers {_some(unknown)}")
     targets = [[place[item] for item in listed[name] if item in place] for name in held.ids]
@@ -229,18 +207,18 @@ def _answered(
         of_query = [choices.get(name, ()) for name in held.ids]
         complete = [all(item in place for item in own) for own in of_query]
         targets = [
-            [row for row in rows if whole and items[row] in own]
+            [row for row in rows if whole and items.ids[row] in own]
             for rows, own, whole in zip(targets, of_query, complete, strict=True)
         ]
     kept = [row for row, own in enumerate(targets) if own]
-    hint = "--relevant FILE says which item answers which query"
     if not kept:
-        raise AnnotationError(f"{path} holds no answer to any query of {held.path}; {hint}")
-    if len(kept) < len(targets):
-        lacking = [name for name, own in zip(held.ids, targets, strict=True) if not own]
-        warned["answers"].append(f"{path} holds no answer to {_some(lacking)} of {held.path}, which count as missing")
-    if len(items) == 1:
-        warned["gallery"].append(f"{path} is a gallery of one item: every rank is 1, whatever the model")
+        hint = "--relevant FILE says which item answers which query"
+        raise AnnotationError(f"{items.path} holds no answer to any query of {held.path}; {hint}")
+    if lacking := [name for name, own in zip(held.ids, targets, strict=True) if not own]:
+        text = f"{items.path} holds no answer to {_some(lacking)} of {held.path}, which count as missing"
+        warned["answers"].append(text)
+    if len(items.ids) == 1:
+        warned["gallery"].append(f"{items.path} is a gallery of one item: every rank is 1, whatever the model")
     own_ids = tuple(held.ids[row] for row in kept)
     return replace(held, ids=own_ids, rows=held.rows[kept]), [targets[row] for row in kept]
 
@@ -255,11 +233,6 @@ def _some(names: Sequence[str]) -> str:
 
 def _read(path: Path) -> StoredFeatures:
     return stored_features.read(path).unique()
-
-
-def _banks(wanted: argparse.Namespace) -> dict[str, Path]:
-    """The files of the banks that are given."""
-    return {name: path for name in ("bank", "gallery_bank") if (path := getattr(wanted, name)) is not None}
 
 
 def _uses(method: str, bank: str) -> bool:
@@ -291,10 +264,10 @@ def _measured(
     targets: list[list[int]],
     top_k: int | None,
     choices: Answers | None,
-) -> tuple[list[int], list[str | None], dict[str, Any]]:
-    """The rank of each query, what it retrieved first, and the figures of the row.
+) -> tuple[NDArray[np.int64], list[str | None], dict[str, Any]]:
+    """The rank of each query, what it retrieved first, and the gallery's size and hubs.
 
-    Figures are recalls, the gallery's size, and its hubs; of multiple choice the mean size, and no hubs.
+    Of multiple choice there is a mean size, and there are no hubs.
     """
     parts, counts = [], []
     first: list[str | None] = []
@@ -303,14 +276,13 @@ def _measured(
         parts.append(retrieval.ranks(block, targets[part]))
         counts.append(retrieval.k_occurrence(block))
         first += [None] * len(block) if top_k is None else retrieved_first(block, gallery, top_k)
-    ranks = np.concatenate(parts)
-    figures: dict[str, Any] = {**retrieval.summary_of_ranks(ranks)}
-    if choices is not None:
-        mean = float(np.mean([len(choices[name]) for name in ids]))
-        figures |= {"gallery": round(mean), "gallery_mean": mean}
+    figures: dict[str, Any] = {"gallery": len(gallery)}
+    if choices is None:
+        figures |= hub_columns(retrieval.hubness_of(np.sum(counts, axis=0)))
     else:
-        figures |= {"gallery": len(gallery), **hub_columns(retrieval.hubness_of(np.sum(counts, axis=0)))}
-    return ranks.tolist(), first, figures
+        mean = float(np.mean([len(choices[name]) for name in ids]))
+        figures = {"gallery": round(mean), "gallery_mean": mean}
+    return np.concatenate(parts), first, figures
 
 
 def _chosen(scores: NDArray[Any], choices: Sequence[Sequence[str]], gallery: Sequence[str]) -> NDArray[Any]:

@@ -17,13 +17,13 @@ from perturbations.base.project import need_models
 from perturbations.base.readers import Reader
 from perturbations.base.records import canonical
 from perturbations.cli.common import provenance
-from perturbations.evaluation.layout import ranks_of
+from perturbations.evaluation.rows import ranks_of
 from perturbations.manifest import layout
 
 if TYPE_CHECKING:
     from perturbations.evaluation.backbone import LoadedBackbone
     from perturbations.evaluation.planning import Modality
-    from perturbations.evaluation.rows import RankRow, ResultRow, Run
+    from perturbations.evaluation.rows import Run
     from perturbations.evaluation.scenarios import CandidateRow, Clean
 
 
@@ -95,6 +95,7 @@ def evaluate(
     `banks` are the datasets of banks, by name; `ways` of composed retrieval those to use queries.
     """
     need_models()
+    from perturbations.evaluation.results import other_journals
     from perturbations.evaluation.rows import RANKS, RESULTS, from_settings
     from perturbations.manifest import files
 
@@ -102,73 +103,44 @@ def evaluate(
     clean = clean_rows(sources, captions, rejected)
     loaded = load_model(model, device)
     settings = {name: model[name] for name in ("revision", "files") if name in model}
-    if ways is not None:
-        rows, of_ranks = _composed(planned, clean, loaded, ways, settings, reader)
-    else:
-        settings |= {} if top_k is None else {"top_k": top_k}
-        journal = layout.journal_of(results)
-        rows, of_ranks = _retrieval(planned, clean, loaded, banks or {}, settings, top_k, reader, journal)
-    files.write(results, RESULTS, rows)
-    files.write(ranks, RANKS, of_ranks)
-
-
-def _encoded(run: Run, dataset: str, modality: Modality) -> Path:
-    return Path(layout.at("encoded", dataset=dataset, model=run.model_key, modality=modality))
-
-
-def _composed(
-    runs: Sequence[Run],
-    clean: Clean,
-    loaded: LoadedBackbone,
-    ways: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    reader: Reader,
-) -> tuple[list[ResultRow], list[RankRow]]:
-    """Results of queries of a clip and an instruction."""
-    from perturbations.composed import manifests
-    from perturbations.composed.strategies import Ways
-    from perturbations.evaluation import composed_runner
-
-    run = runs[0]
-    how = json.loads(run.parameters or "{}")
-    split, _ = manifests.read(Path(layout.folder("composed_queries", dataset=run.dataset)))
-    path = _encoded(run, run.dataset, "middle" if how["frames"] == "middle" else "clips")
-    features = composed_runner.clip_features(loaded, path, clean)
-    about = {**settings, **how, "pretrained": run.pretrained, "num_frames": run.num_frames}
-    return composed_runner.ComposedEvaluation(loaded, split, features, Ways(**ways), about, reader).evaluate(runs)
-
-
-def _retrieval(
-    planned: Sequence[Run],
-    clean: Clean,
-    loaded: LoadedBackbone,
-    banks: Mapping[str, str],
-    settings: Mapping[str, Any],
-    top_k: int | None,
-    reader: Reader,
-    journal: Path,
-) -> tuple[list[ResultRow], list[RankRow]]:
-    """Results of clips that ask for captions, or of captions that ask for clips."""
-    from perturbations.evaluation import encoding, planning, runner
-    from perturbations.evaluation.results import other_journals
-
     first = planned[0]
 
-    def encoded(dataset: str, modality: Modality) -> Any:
-        return encoding.read(_encoded(first, dataset, modality), loaded, modality)
+    def encoded(dataset: str, modality: Modality) -> Path:
+        return Path(layout.at("encoded", dataset=dataset, model=first.model_key, modality=modality))
 
-    kinds = {"bank": planning.asks(first.direction), "gallery_bank": planning.answers(first.direction)}
-    job = runner.EvaluationJob(
-        planned,
-        loaded,
-        clean,
-        {name: encoded(first.dataset, name) for name in planning.encoded_of(first.direction, first.side)},
-        {name: encoded(dataset, kinds[name]) for name, dataset in banks.items()},
-        settings,
-        top_k,
-        reader,
-    )
-    return runner.evaluate(job, _perturbed_rows(first, clean), journal, other_journals(journal))
+    journal = layout.journal_of(results)
+    others = other_journals(journal)
+    if ways is None:
+        from perturbations.evaluation import encoding, planning, runner
+
+        kinds = {"bank": planning.asks(first.direction), "gallery_bank": planning.answers(first.direction)}
+        named = {name: (first.dataset, name) for name in planning.encoded_of(first.direction, first.side)}
+        of_banks = {name: (dataset, kinds[name]) for name, dataset in (banks or {}).items()}
+        job = runner.EvaluationJob(
+            planned,
+            loaded,
+            clean,
+            {name: encoding.read(encoded(*place), loaded, name) for name, place in named.items()},
+            {name: encoding.read(encoded(*place), loaded, place[1]) for name, place in of_banks.items()},
+            settings if top_k is None else {**settings, "top_k": top_k},
+            top_k,
+            reader,
+        )
+        rows, of_ranks = runner.evaluate(job, _perturbed_rows(first, clean), journal, others)
+    else:
+        from perturbations.composed import manifests
+        from perturbations.composed.strategies import Ways
+        from perturbations.evaluation import composed_runner
+
+        how = json.loads(first.parameters or "{}")
+        split, _ = manifests.read(Path(layout.folder("composed_queries", dataset=first.dataset)))
+        path = encoded(first.dataset, "middle" if how["frames"] == "middle" else "clips")
+        features = composed_runner.clip_features(loaded, path, clean)
+        about = {**settings, **how, "pretrained": first.pretrained, "num_frames": first.num_frames}
+        composed = composed_runner.ComposedJob(loaded, split, features, Ways(**ways), about, reader)
+        rows, of_ranks = composed.evaluate(planned, journal, others)
+    files.write(results, RESULTS, rows)
+    files.write(ranks, RANKS, of_ranks)
 
 
 def _perturbed_rows(job: Run, clean: Clean) -> Callable[[Run, Modality], tuple[list[CandidateRow], str]]:
@@ -179,30 +151,25 @@ def _perturbed_rows(job: Run, clean: Clean) -> Callable[[Run, Modality], tuple[l
     from perturbations.evaluation.rows import LISTED, order_of
     from perturbations.manifest import files
     from perturbations.manifest.kinds import VIDEOS
-    from perturbations.plan import listed, mixes
+    from perturbations.plan import mixes
 
     names = {"dataset": job.dataset, "suite": job.suite}
     read_videos = cache(partial(files.read_part, kind=VIDEOS))  # once for all mixed scenarios of the job
-    lists: dict[Modality, str] = {"clips": "shard_list", "captions": "caption_list"}
-    shards = cache(lambda modality: listed.shards(Path(layout.folder(lists[modality], dataset=job.dataset))))
-
-    def drawn(run: Run, mix: str) -> tuple[list[CandidateRow], str]:
-        videos = Path(layout.at("videos", **names))
-        batches = scenarios.batches_of_clips(clean, run.seed, run.batch_size or 1)
-        draw_of = "" if order_of(run.seed) == LISTED else order_of(run.seed)
-        return [*mixes.drawn(mix, read_videos(videos), clean.sources, draw_of, batches)], storage.sha256(videos)
 
     def perturbed(run: Run, modality: Modality) -> tuple[list[CandidateRow], str]:
         if run.mix is not None and planning.is_drawn(run.mix, run.seed):
-            return drawn(run, run.mix)
-        parts = [Path(layout.at(run.mix, **names))] if run.mix is not None else []
-        if run.mix is None:
-            kind = "video_part" if modality == "clips" else "text_part"
-            name, severity = run.perturbation, run.severity
-            if modality == "captions" and run.text_perturbation is not None:
-                name, severity = run.text_perturbation, run.text_severity
-            fields = {**names, "perturbation": name, "severity": severity}
-            parts = [Path(layout.at(kind, **fields, shard=shard)) for shard in shards(modality)]
+            videos = Path(layout.at("videos", **names))
+            batches = scenarios.batches_of_clips(clean, run.seed, run.batch_size or 1)
+            draw_of = "" if order_of(run.seed) == LISTED else order_of(run.seed)
+            drawn = mixes.drawn(run.mix, read_videos(videos), clean.sources, draw_of, batches)
+            return [*drawn], storage.sha256(videos)
+        pair = run.perturbation, run.severity
+        if modality == "captions" and run.text_perturbation is not None:
+            pair = run.text_perturbation, run.text_severity
+        if run.mix is not None:
+            parts = [Path(layout.at(run.mix, **names))]
+        else:
+            parts = scenarios.parts_of(run.dataset, modality, run.suite, *pair)
         rows = [row for part in parts for row in files.read_part(part, files.kind_of(part))]
         return rows, digest(list(map(storage.sha256, parts)))
 

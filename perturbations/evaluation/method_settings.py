@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
@@ -75,56 +74,32 @@ def with_parameters(schema: JsonDict) -> None:
     schema.update({"properties": of_methods, "additionalProperties": False})
 
 
-@dataclass(frozen=True)
-class MethodSetting:
-    """A method as an evaluation runs it.
-
-    Attributes:
-        name: of the method.
-        label: what tables call it.
-        parameters: those that do not have their published values.
-        banks: the datasets of its banks of queries and of gallery items, "" where it uses none.
-    """
-
-    name: str
-    label: str
-    parameters: Mapping[str, MethodValue] = field(default_factory=dict)
-    banks: tuple[str, str] = ("", "")
-
-    @property
-    def group(self) -> str:
-        """The name of its jobs: those of all methods as published, of those with the same banks, or its own."""
-        if self.parameters:
-            return f"{self.name}-{digest([self.parameters, self.banks])[:8]}"
-        return f"banks-{digest(self.banks)[:8]}" if any(self.banks) else ADAPTED
-
-
 def settings(
-    listed: Sequence[str | MethodEntry],
-    parameters: Mapping[str, Mapping[str, Any]],
-    querybank: str | None = None,
-    gallerybank: str | None = None,
-) -> tuple[MethodSetting, ...]:
-    """The settings of listed methods, after the model without adaptation.
+    listed: Sequence[str | MethodEntry], parameters: Mapping[str, Mapping[str, Any]]
+) -> tuple[MethodEntry, ...]:
+    """Listed methods with labels, and the parameters that do not have their published values.
 
-    `parameters` are defaults, by method, and the banks are names of datasets.
-    Raises `ConfigError` for values that a method does not take.
+    The model without adaptation comes first. `parameters` are defaults, by method. Raises `ConfigError` for values that
+    a method does not take.
     """
     entries = [MethodEntry(name=entry) if isinstance(entry, str) else entry for entry in listed]
     if all(entry.name != AS_IT_IS for entry in entries):
         entries.insert(0, MethodEntry(name=AS_IT_IS))
-    return tuple(
-        MethodSetting(
-            entry.name,
-            entry.label or registry.title_of(entry.name),
-            registry.validated(entry.name, {**parameters.get(entry.name, {}), **entry.parameters}),
-            (
-                querybank if querybank and registry.method(entry.name).needs_bank else "",
-                gallerybank if gallerybank and registry.method(entry.name).takes_gallery_bank else "",
-            ),
-        )
-        for entry in entries
-    )
+    complete = []
+    for entry in entries:
+        own = registry.validated(entry.name, {**parameters.get(entry.name, {}), **entry.parameters})
+        label = entry.label or registry.title_of(entry.name)
+        complete.append(entry.model_copy(update={"label": label, "parameters": own}))
+    return tuple(complete)
+
+
+def group_of(entry: MethodEntry, querybank: str | None, gallerybank: str | None) -> str:
+    """The name of a method's jobs: those of all methods as published, of those with the same banks, or its own."""
+    own = registry.method(entry.name)
+    banks = (querybank or "") if own.needs_bank else "", (gallerybank or "") if own.takes_gallery_bank else ""
+    if entry.parameters:
+        return f"{entry.name}-{digest([entry.parameters, banks])[:8]}"
+    return f"banks-{digest(banks)[:8]}" if any(banks) else ADAPTED
 
 
 def parameters_of(name: str, given: Mapping[str, MethodValue], direction: str) -> str:
@@ -149,7 +124,7 @@ def problems(
     if wrong or any(registry.parameter_mistakes(name, values) for name, values in parameters.items()):
         return
     runs: set[tuple[str, ...]] = set()
-    labels: set[str] = set()
+    labels: set[str | None] = set()
     for own in settings(listed, parameters):
         same = {(own.name, direction, parameters_of(own.name, own.parameters, direction)) for direction in directions}
         if same & runs:

@@ -19,7 +19,7 @@ from perturbations.base.records import canonical, digest
 from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
 from perturbations.evaluation.planning import category_of
 from perturbations.evaluation.result_sets import with_clean
-from perturbations.evaluation.rows import LISTED, RESULTS, WHOLE_GALLERY, ResultRow, Run, ScenarioKey, key_of
+from perturbations.evaluation.rows import RESULTS, WHOLE_GALLERY, ResultRow, ScenarioKey, given_run, key_of
 from perturbations.manifest.columns import row_from
 from perturbations.tta.methods import registry as methods
 
@@ -82,21 +82,13 @@ def _rows(path: Path, direction: str, results: Mapping[str, Any], model: Mapping
     for scores in results["scores"]["test"]:
         perturbed = scores["perturbed"]
         scenario = ScenarioKey(**{key: perturbed.get(key) for key in ScenarioKey._fields})
-        run = Run(
-            dataset=str(perturbed["dataset"]),
-            direction=direction,  # type: ignore[arg-type]
-            **scenario._asdict(),
-            model=name,
-            model_key=name,
-            setting="mteb",
-            checkpoint_sha256="",
-            gallery_name=WHOLE_GALLERY,
-            method=AS_IT_IS,
-            label=methods.title_of(AS_IT_IS),
-            parameters=parameters_of(AS_IT_IS, {}, direction),
-            seed=0,
-            order=LISTED,
-        )
+        about = {
+            "gallery_name": WHOLE_GALLERY,
+            "method": AS_IT_IS,
+            "label": methods.title_of(AS_IT_IS),
+            "parameters": parameters_of(AS_IT_IS, {}, direction),
+        }
+        run = given_run(str(perturbed["dataset"]), name, scenario, direction, "mteb", **about)
         recalls = {f"recall_at_{k}": 100 * scores[f"r_at_{k}"] for k in (1, 3, 5, 10, 50, 100)}
         columns = {
             **run.columns(),

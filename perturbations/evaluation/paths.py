@@ -13,10 +13,9 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.shown import plural
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning
-from perturbations.evaluation.layout import COMPOSED
 from perturbations.evaluation.planning import Job, Modality
 from perturbations.evaluation.protocols import registry as protocols
-from perturbations.evaluation.rows import Run
+from perturbations.evaluation.rows import COMPOSED, Run
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import caption_recipes, recipe

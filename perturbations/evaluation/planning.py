@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
 from perturbations.config import sections as configuration
-from perturbations.evaluation.method_settings import AS_IT_IS, MethodSetting, parameters_of
+from perturbations.evaluation.method_settings import AS_IT_IS, MethodEntry, group_of, parameters_of
 from perturbations.evaluation.rows import (
     CLEAN_SCENARIO,
     LISTED,
@@ -174,7 +174,7 @@ def run_of(config: configuration.Config, dataset: str, direction: Direction, sce
     return by_method(run, alone, wanted.seeds[0])
 
 
-def by_method(run: Run, setting: MethodSetting, seed: int) -> Run:
+def by_method(run: Run, setting: MethodEntry, seed: int) -> Run:
     """The run of the same scenario by a method, with a seed."""
     parameters = parameters_of(setting.name, setting.parameters, run.direction)
     code = methods.code(setting.name)
@@ -290,21 +290,23 @@ def other_severities(config: configuration.Config, dataset: str) -> list[str]:
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 
-def _groups(config: configuration.Config, kind: str | None) -> dict[str, tuple[int, list[MethodSetting]]]:
+def _groups(config: configuration.Config, kind: str | None) -> dict[str, tuple[int, list[MethodEntry]]]:
     """The seed and the methods of each group of jobs."""
-    wanted = config.evaluation.method_settings()
-    grouped: dict[str, tuple[int, list[MethodSetting]]] = {}
-    for seed in config.evaluation.seeds:
+    evaluation = config.evaluation
+    wanted = evaluation.method_settings()
+    grouped: dict[str, tuple[int, list[MethodEntry]]] = {}
+    for seed in evaluation.seeds:
         of_seed = "" if seed == PUBLISHED_SEED else f"-seed{seed}"
         if kind != "adaptation":
             grouped[f"{AS_IT_IS}{of_seed}"] = seed, [entry for entry in wanted if entry.name == AS_IT_IS]
         for entry in () if kind == "evaluation" else wanted:
-            grouped.setdefault(f"{entry.group}{of_seed}", (seed, []))[1].append(entry)
+            group = group_of(entry, evaluation.querybank, evaluation.gallerybank)
+            grouped.setdefault(f"{group}{of_seed}", (seed, []))[1].append(entry)
     return grouped
 
 
 def jobs(config: configuration.Config, dataset: str, kind: str | None = None) -> dict[Job, list[Run]]:
-    """The runs of each job, of one of `layout.KINDS` or of both."""
+    """The runs of each job, of one of `rows.KINDS` or of both."""
     by_job: dict[Job, list[Run]] = {}
     asked = scenarios(config, dataset)
     for group, (seed, settings) in _groups(config, kind).items():

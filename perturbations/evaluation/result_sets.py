@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations import retrieval
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.rows import RankRow, ResultRow, Run, clean_key, key_of
+from perturbations.evaluation.planning import category_of
+from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, clean_key, key_of
 
 RECALLS = (1, 5, 10)
 """The k of the columns `clean_recall_at_<k>`."""
 
 RANDOM = "random"
 """The method of rows that give chance: galleries in random order, whose recall is exact, without ranks."""
+
+
+def finished(
+    run: Run,
+    query_ids: Sequence[str],
+    ranks: NDArray[np.int64],
+    first: Sequence[str | None] | None = None,
+    **columns: Any,
+) -> Finished:
+    """The results of a run from the ranks of its queries: integers from 1, (queries,).
+
+    `first` is what each query retrieved first, where that is kept; `columns` are further ones of the row.
+    """
+    columns = {"queries": len(query_ids), **retrieval.summary_of_ranks(ranks), **columns}
+    row = ResultRow(**run.columns(), **columns, category=category_of(run))
+    return row, (query_ids, ranks.tolist(), [None] * len(ranks) if first is None else first)
+
 
 _Named = tuple[str, str, Run]
 
@@ -64,30 +87,22 @@ def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[Resu
     and only where a run has fewer queries than its clean counterpart.
     """
     clean = {_clean_named(row): row for row in rows if row.suite == "clean"}
-    queries: dict[_Named, list[str]] = {
-        _named(row): [] for row in rows if (own := clean.get(_clean_named(row))) and own.queries != row.queries
-    }
+    pairs = [(row, clean.get(_clean_named(row))) for row in rows]
+    differ = {name for row, own in pairs if own and own.queries != row.queries for name in (_named(row), _named(own))}
     places: dict[_Named, dict[str, int]] = defaultdict(dict)
-    for rank in ranks if queries else ():
-        if rank.suite == "clean":
-            places[_named(rank)][rank.query_id] = rank.rank
-        elif (run := _named(rank)) in queries:
-            queries[run].append(rank.query_id)
-    return [_with_clean(row, clean.get(_clean_named(row)), queries.get(_named(row)), places) for row in rows]
+    for rank in ranks if differ else ():
+        if (name := _named(rank)) in differ:
+            places[name][rank.query_id] = rank.rank
+    return [row if own is None else _with_clean(row, own, places) for row, own in pairs]
 
 
-def _with_clean(
-    row: ResultRow, clean: ResultRow | None, queries: Sequence[str] | None, places: dict[_Named, dict[str, int]]
-) -> ResultRow:
-    if clean is None:
-        return row
-    if queries is None:
-        recalls = [clean.recall_at_1, clean.recall_at_5, clean.recall_at_10]
-    else:
-        known = places.get(_clean_named(row), {})
-        if not queries or not known.keys() >= set(queries):
+def _with_clean(row: ResultRow, clean: ResultRow, places: Mapping[_Named, Mapping[str, int]]) -> ResultRow:
+    recalls = [clean.recall_at_1, clean.recall_at_5, clean.recall_at_10]
+    if clean.queries != row.queries:
+        asked, known = places.get(_named(row), {}), places.get(_named(clean), {})
+        if not asked or not known.keys() >= asked.keys():
             return row
-        recalls = [100 * sum(known[query] <= k for query in queries) / len(queries) for k in RECALLS]
+        recalls = [100 * sum(known[query] <= k for query in asked) / len(asked) for k in RECALLS]
     first, fifth, tenth = recalls
     return replace(row, clean_recall_at_1=first, clean_recall_at_5=fifth, clean_recall_at_10=tenth)
 

@@ -1,12 +1,14 @@
-"""Results of an evaluation: the row of one run, and the journal that keeps rows while a job runs."""
+"""Results of an evaluation: every run of a job, the row of one, and the journal that keeps rows while a job runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +20,8 @@ from perturbations.base.records import canonical
 from perturbations.engine import clip_rows
 from perturbations.engine.comparability import differences
 from perturbations.engine.tally import Tally, TextTally
-from perturbations.evaluation.planning import category_of
-from perturbations.evaluation.rows import ResultRow, Run, backend_cell, hub_columns
+from perturbations.evaluation.result_sets import finished, scenario_name
+from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, hub_columns, rows_of
 from perturbations.evaluation.scenarios import Retrieval, ScenarioRow, id_of
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow, TextRow
@@ -27,30 +29,55 @@ from perturbations.plan.recipe import is_published
 from perturbations.retrieval.metrics import retrieved_first
 
 if TYPE_CHECKING:
-    from perturbations.tta.recording import Counts
+    pass
+
+_log = logging.getLogger("perturbations")
+
+Making = tuple[str, Mapping[str, Any], Callable[[], list[Finished]]]
+"""The key of all that a run's results depend on, columns that never change them, and what makes them."""
 
 
-class FinishedRun(NamedTuple):
-    """A finished run and its queries, in the order of their ids, as one line of a journal."""
+def of_runs(
+    runs: Sequence[Run], journal: Journal, scenario_of: Callable[[Run], Callable[[Run], Making]]
+) -> tuple[list[ResultRow], list[RankRow]]:
+    """The rows of results and of ranks of a job's runs; those in the journal are not made again.
 
-    row: ResultRow
-    query_ids: tuple[str, ...]
-    ranks: tuple[int, ...]
-    retrieved: tuple[str | None, ...]
+    `scenario_of` prepares a scenario, whose runs stand together, from the first of them.
+    """
+    made: list[Finished] = []
+    for _, members in groupby(runs, key=lambda run: run.scenario):
+        planned = list(members)
+        _log.info("%s", scenario_name(planned[0]))
+        making = scenario_of(planned[0])
+        for run in planned:
+            key, about, make = making(run)
+            made += [(replace(row, **about), queries) for row, queries in journal.finished(key, make)]
+    return rows_of(made)
 
 
-def read_journal(journal: Path, others: Iterable[Path] = ()) -> dict[str, FinishedRun]:
-    """The finished runs of a journal and of other ones by `recipe_id`. Without a journal its folder is created."""
-    done: dict[str, FinishedRun] = {}
-    for other in others:
-        done |= _runs_of(other)
-    if not journal.is_file():
-        journal.parent.mkdir(parents=True, exist_ok=True)
-        return done
-    own = _runs_of(journal)
-    # Written again, so that the next line is not appended to a line that a kill cut short.
-    storage.write_text(journal, "".join(map(_line, own.values())))
-    return done | own
+class Journal:
+    """The results that a job has made, by their keys, in a file, so that an interrupted job goes on where it was.
+
+    Those of `others`, the journals of jobs on the same scenarios, count too.
+    """
+
+    def __init__(self, path: Path, others: Iterable[Path] = ()) -> None:
+        self._path = path
+        self._done = {key: runs for other in others for key, runs in _read(other).items()}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            own = _read(path)
+            # Written again, so that the next line is not appended to a line that a kill cut short.
+            storage.write_text(path, "".join(_line(key, runs) for key, runs in own.items()))
+            self._done |= own
+
+    def finished(self, key: str, make: Callable[[], list[Finished]]) -> list[Finished]:
+        """The results of a key: those that are kept, or those that are made now."""
+        if key not in self._done:
+            self._done[key] = make()
+            with storage.output_errors(self._path), self._path.open("a", encoding="utf-8") as file:
+                file.write(_line(key, self._done[key]))
+        return self._done[key]
 
 
 def other_journals(journal: Path) -> list[Path]:
@@ -59,57 +86,44 @@ def other_journals(journal: Path) -> list[Path]:
     return [path for path in layout.journals_in(journal.parent) if path != journal and not storage.is_leftover(path)]
 
 
-def _runs_of(journal: Path) -> dict[str, FinishedRun]:
-    """The finished runs of a journal that another job may be writing."""
-    done = {}
+def _line(key: str, runs: Iterable[Finished]) -> str:
+    return json.dumps([key, [[asdict(row), queries] for row, queries in runs]], ensure_ascii=False) + "\n"
+
+
+def _read(journal: Path) -> dict[str, list[Finished]]:
+    """The results in a journal that another job may be writing."""
+    done: dict[str, list[Finished]] = {}
     for line in journal.read_text("utf-8", errors="replace").split("\n"):
         try:
-            row, *queries = json.loads(line)
-            run = FinishedRun(ResultRow(**row), *map(tuple, queries))
+            key, runs = json.loads(line)
+            done[key] = [(ResultRow(**row), queries) for row, queries in runs]
         except (ValueError, TypeError):
             continue  # the process was killed while it wrote this line
-        done[run.row.recipe_id] = run
     return done
 
 
-def _line(run: FinishedRun) -> str:
-    return json.dumps([asdict(run.row), *run[1:]], ensure_ascii=False) + "\n"
+def of_similarities(
+    run: Run, task: Retrieval, similarities: NDArray[np.float32], top_k: int | None, **columns: Any
+) -> Finished:
+    """The results of a run from its similarities (queries x gallery).
 
-
-def append(journal: Path, run: FinishedRun) -> None:
-    """Keep a finished run."""
-    with storage.output_errors(journal), journal.open("a", encoding="utf-8") as file:
-        file.write(_line(run))
-
-
-def finished(
-    run: Run, task: Retrieval, similarities: NDArray[np.float32], counts: Counts, top_k: int | None, **columns: Any
-) -> FinishedRun:
-    """The record of a run, from its similarities (queries x gallery) and its counts.
-
-    `columns` are further ones of its row: timings, and the hashes of what it is of.
+    `columns` are further ones of its row: counts, timings, and the hashes of what it is of.
     """
-    ranks = retrieval.ranks(similarities, task.relevant)
-    figures: dict[str, Any] = {
-        **retrieval.summary_of_ranks(ranks),
+    first = None
+    if top_k is not None:
+        first = retrieved_first(similarities, list(map(id_of, task.gallery)), top_k)
+    return finished(
+        run,
+        task.query_ids,
+        retrieval.ranks(similarities, task.relevant),
+        first,
         **hub_columns(retrieval.hubness(similarities)),
-    }
-    row = ResultRow(
-        **run.columns(),
-        **figures,
         **columns,
-        category=category_of(run),
-        queries=len(task.queries),
         missing_queries=task.missing,
         gallery=len(task.gallery),
-        **asdict(counts),
-        backend=backend_cell(backends(run.pretrained, (*task.queries, *task.gallery))),
+        backend=canonical(backends(run.pretrained, (*task.queries, *task.gallery))),
         tools=canonical(tools()),
     )
-    first: list[str | None] = [None] * len(ranks)
-    if top_k is not None:
-        first = [*retrieved_first(similarities, list(map(id_of, task.gallery)), top_k)]
-    return FinishedRun(row, task.query_ids, tuple(ranks.tolist()), tuple(first))
 
 
 def settings_cell(run: Run, settings: Mapping[str, Any]) -> str:

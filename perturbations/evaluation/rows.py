@@ -1,10 +1,11 @@
-"""The record of a result, from its planning to its table, and the manifests of results. Standard library only."""
+"""The record of a result, from its planning to its table, the manifests of results, and the paths of evaluations."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from perturbations.base.records import digest
@@ -19,11 +20,24 @@ WHOLE_GALLERY = "dataset"
 CHOICES = "choices"
 """`gallery_name` of multiple choice: a few items of its own for each query."""
 
+FEATURES = "features"
+"""`setting` of results whose features were given: of their model nothing is known but its name."""
+
 LISTED = "listed"
 """`order` of queries that are sorted by their ids."""
 
 PUBLISHED_SEED = 42
 """The seed of the published runs, whose loaders do not shuffle: its order is `LISTED`."""
+
+
+COMPOSED = "composed"
+"""The direction of queries of a clip and an instruction, and the kind of their results."""
+
+KINDS = ("adaptation", "evaluation", COMPOSED)
+"""What `tta_<dataset>`, `evaluate_<dataset>` and `composed_<dataset>` make; an adaptation includes the model without
+adaptation."""
+
+DIRECTIONS = ("v2t", "t2v", COMPOSED)
 
 
 class ScenarioKey(NamedTuple):
@@ -42,13 +56,8 @@ class ScenarioKey(NamedTuple):
 CLEAN_SCENARIO = ScenarioKey("clean", "clean", 0)
 
 
-def backend_cell(roles: Mapping[str, str]) -> str:
-    """The column `backend` of a result: the backend of each role, and what departs from publications."""
-    return json.dumps(roles, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
 def backends_of(backend: str | None) -> dict[str, str]:
-    """What `backend_cell` was given; nothing of a result without the column."""
+    """The backend of each role, and what departs from publications, from the column `backend`; nothing without it."""
     roles: dict[str, str] = json.loads(backend or "{}")
     return roles
 
@@ -189,11 +198,28 @@ class RankRow(Run):
     retrieved: str | None = None
 
 
-def rank_rows(run: Run, queries: Iterable[str], ranks: Iterable[int], retrieved: Iterable[str | None]) -> list[RankRow]:
-    """The rows of ranks of a run, or of a row of results, a query each."""
-    columns = run.columns()
-    of_queries = zip(queries, ranks, retrieved, strict=True)
-    return [RankRow(**columns, query_id=name, rank=rank, retrieved=first) for name, rank, first in of_queries]
+Finished = tuple[ResultRow, tuple[Sequence[str], Sequence[int], Sequence[str | None]]]
+"""A finished run: its row, and of its queries the ids, the ranks, and what they retrieved first."""
+
+
+def rows_of(runs: Iterable[Finished]) -> tuple[list[ResultRow], list[RankRow]]:
+    """The rows of results, and the rows of ranks, a query each."""
+    rows: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    for row, queries in runs:
+        columns = row.columns()
+        rows.append(row)
+        ranks += [
+            RankRow(**columns, query_id=name, rank=rank, retrieved=first)
+            for name, rank, first in zip(*queries, strict=True)
+        ]
+    return rows, ranks
+
+
+def given_run(dataset: str, model: str, scenario: ScenarioKey, direction: str, setting: str, **columns: Any) -> Run:
+    """The run of a scenario by a model of which only its name is known: another program computed what it gives."""
+    known: dict[str, Any] = {"direction": direction, "model_key": model, "seed": 0, "order": LISTED, **columns}
+    return Run(dataset=dataset, model=model, setting=setting, checkpoint_sha256="", **scenario._asdict(), **known)
 
 
 def hub_columns(hubness: Mapping[str, float]) -> dict[str, Any]:
@@ -208,7 +234,6 @@ _RUN_KEY = (
 _FOLDER = "manifests/{dataset}/{kind}/{model}"
 RESULTS = RowKind("results", ResultRow, _RUN_KEY, files={"results": f"{_FOLDER}/results.parquet"})
 RANKS = RowKind("ranks", RankRow, (*_RUN_KEY, "query_id"), files={"ranks": f"{_FOLDER}/ranks.parquet"})
-KINDS = (RESULTS, RANKS)
 
 
 # --- runs of a job as its settings ------------------------------------------------------------------------------------
@@ -280,3 +305,32 @@ def places_of(query_ids: Iterable[str], seed: int) -> list[int]:
     if order_of(seed) == LISTED:
         return [*range(len(ids))]
     return sorted(range(len(ids)), key=lambda place: digest([seed, ids[place]]))
+
+
+# --- paths: `model` is the key of a configured model ------------------------------------------------------------------
+
+_JOB = "{direction}/{side}/{corpus}/{level}/{group}"
+
+TABLES = ".tables"
+"""The ending of the folder of a page's tables, which lies beside the page. No dataset's name has a dot."""
+
+PLACES = {
+    "checked_model": "work/models/{model}.json",
+    "encoded": "work/{dataset}/evaluation/{model}/{modality}.safetensors",
+    "evaluation_part": "work/{dataset}/evaluation/{model}/" + _JOB + ".parquet",
+    "evaluation_ranks": "work/{dataset}/evaluation/{model}/" + _JOB + ".ranks.parquet",
+    "results_page": "manifests/report.html",
+    "results_tables": f"manifests/report{TABLES}",
+}
+
+FIELDS = {"kind": "|".join(KINDS), "model": "[A-Za-z0-9_.-]+"}
+
+
+def tables_of(page: Path) -> Path:
+    """The folder of a page's tables: beside it."""
+    return page.with_name(page.stem + TABLES)
+
+
+def ranks_of(part: Path) -> Path:
+    """The ranks of the results in a part: beside it."""
+    return part.with_suffix(".ranks.parquet")

@@ -10,8 +10,7 @@ from typing import Any
 from perturbations.base.records import canonical
 from perturbations.config.sections import Config
 from perturbations.evaluation import composed_plan, model_files, paths, planning, sizes
-from perturbations.evaluation.layout import COMPOSED
-from perturbations.evaluation.rows import Run, as_settings
+from perturbations.evaluation.rows import COMPOSED, Run, as_settings
 from perturbations.plan.rules import CorpusRules, Wildcards, user_mistakes
 
 

@@ -1,7 +1,7 @@
 """The runs of a job: every scenario with every method.
 
 A scenario's queries, its gallery or both are perturbed. Methods adapt the encoder of the queries; a perturbed gallery
-is encoded once, by the model as it is. Finished runs are kept in a journal, so that an interrupted job resumes.
+is encoded once, by the model as it is.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import groupby
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,11 @@ from perturbations.base import storage
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
 from perturbations.base.records import digest
-from perturbations.evaluation import encoding, planning, result_sets, results, scenarios
+from perturbations.evaluation import encoding, planning, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import Modality
-from perturbations.evaluation.results import FinishedRun
-from perturbations.evaluation.rows import RankRow, ResultRow, Run, banks_key, places_of, rank_rows
+from perturbations.evaluation.results import Making
+from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, banks_key, places_of
 from perturbations.evaluation.scenarios import Clean, Perturbed, Retrieval
 from perturbations.manifest.kinds import CaptionRow, TextRow
 from perturbations.tta import adapt
@@ -88,82 +87,66 @@ def evaluate(
                 "without `evaluation.gallerybank`, the gallery is its own bank: with few items clean results may drop"
             )
             _log.warning("%s: %s", own.title, text)
-    rows: list[ResultRow] = []
-    ranks: list[RankRow] = []
-    done = results.read_journal(journal, journals)
     with ExitStack() as stack:
         inputs = _QueryInputs(job, stack)
-        for _, runs in groupby(job.runs, key=lambda run: run.scenario):
-            for run in _of_scenario(job, list(runs), perturbed, inputs, done, journal):
-                rows.append(run.row)
-                ranks += rank_rows(*run)
-    return rows, ranks
+
+        def scenario_of(first: Run) -> Any:
+            return _Asked(job, first, *scenarios.of_run(first, perturbed, job.clean), inputs).making
+
+        return results.of_runs(job.runs, results.Journal(journal, journals), scenario_of)
 
 
-@dataclass
 class _QueryInputs:
     """The queries of the last scenario as the model's input; the next scenario may have the same ones."""
 
-    job: EvaluationJob
-    stack: ExitStack
-    sha256: str = ""
-    last: encoding.QueryItems = field(default_factory=list)
+    def __init__(self, job: EvaluationJob, stack: ExitStack) -> None:
+        self._job, self._stack = job, stack
+        self._sha256 = ""
+        self._last: encoding.QueryItems = []
 
     def batches(self, task: Retrieval, places: Sequence[int], size: int) -> Iterator[Batch]:
         """The queries of a scenario at some places, in that order."""
         sha256 = _sha256_of(task.queries)
-        if sha256 != self.sha256:
-            self.stack.close()  # the frames of the last scenario
-            folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="perturb-")))
-            num_frames = self.job.runs[0].num_frames
+        if sha256 != self._sha256:
+            self._stack.close()  # the frames of the last scenario
+            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="perturb-")))
+            num_frames = self._job.runs[0].num_frames
             assert num_frames is not None
-            self.last = encoding.query_items(task.queries, num_frames, self.job.backbone, folder, self.job.reader)
-            self.sha256 = sha256
-        return encoding.batches(self.last, places, size, self.job.backbone)
-
-
-def _of_scenario(
-    job: EvaluationJob,
-    runs: Sequence[Run],
-    perturbed: Perturbed,
-    inputs: _QueryInputs,
-    done: dict[str, FinishedRun],
-    journal: Path,
-) -> Iterator[FinishedRun]:
-    """The runs of one scenario; those of `done` are not repeated."""
-    task, manifest_sha256 = scenarios.of_run(runs[0], perturbed, job.clean)
-    _log.info("%s", result_sets.scenario_name(runs[0]))
-    asked = _Asked(job, runs[0], task)
-    about: dict[str, Any] = {
-        "settings": results.settings_cell(runs[0], job.settings),
-        "manifest_sha256": manifest_sha256,
-        "architecture": job.backbone.architecture,
-    }
-    hashes: dict[str, Any] = {"listed_sha256": job.clean.listed_sha256, "checkpoint_sha256": job.backbone.sha256}
-    for planned in runs:
-        bank_hashes = {name: job.bank_hashes[name] for name in job.banks_of(planned.method)}
-        run = replace(planned, **hashes, banks_sha256=banks_key(bank_hashes))
-        key = digest([{**run.columns(), "label": None}, about["settings"], results.tools(), asked.identity])
-        if key not in done:
-            done[key] = _finished(job, run, asked, inputs, recipe_id=key, **about)
-            results.append(journal, done[key])
-            _log.info("%s: R@1 %.1f %%", run.label, done[key].row.recall_at_1)
-        yield done[key]._replace(row=replace(done[key].row, label=run.label, **about))
+            self._last = encoding.query_items(task.queries, num_frames, self._job.backbone, folder, self._job.reader)
+            self._sha256 = sha256
+        return encoding.batches(self._last, places, size, self._job.backbone)
 
 
 class _Asked:
     """A scenario's retrieval, and what its runs share: the gallery, and the queries by the model as it is."""
 
-    def __init__(self, job: EvaluationJob, run: Run, task: Retrieval) -> None:
-        self.job, self.run, self.task = job, run, task
+    def __init__(
+        self, job: EvaluationJob, run: Run, task: Retrieval, manifest_sha256: str, inputs: _QueryInputs
+    ) -> None:
+        self.job, self.run, self.task, self.inputs = job, run, task, inputs
         self.unadapted: Unadapted = {}  # as if each batch had been encoded by the model as it is
         self.queries_sha256 = _sha256_of(task.queries)
+        self.about: dict[str, Any] = {
+            "settings": results.settings_cell(run, job.settings),
+            "manifest_sha256": manifest_sha256,
+            "architecture": job.backbone.architecture,
+        }
 
-    @property
-    def identity(self) -> list[object]:
-        """What tells this retrieval from others."""
+    def making(self, planned: Run) -> Making:
+        """The run of one method and seed."""
+        job = self.job
+        banks = {name: job.bank_hashes[name] for name in job.banks_of(planned.method)}
+        run = replace(
+            planned,
+            listed_sha256=job.clean.listed_sha256,
+            checkpoint_sha256=job.backbone.sha256,
+            banks_sha256=banks_key(banks),
+        )
         gallery = [tuple(map(scenarios.id_of, self.task.gallery)), _sha256_of(self.task.gallery)]
-        return [self.queries_sha256, self.task.query_ids, self.task.relevant, gallery]
+        identity = [self.queries_sha256, self.task.query_ids, self.task.relevant, gallery]
+        key = digest([{**run.columns(), "label": None}, self.about["settings"], results.tools(), identity])
+        about = {**self.about, "label": run.label}
+        return key, about, partial(_finished, self, run, recipe_id=key, **self.about)
 
     @cached_property
     def gallery(self) -> Gallery:
@@ -203,9 +186,9 @@ def _sha256_of(rows: Sequence[scenarios.ScenarioRow]) -> str:
     return digest([identity(row) for row in rows])
 
 
-def _finished(job: EvaluationJob, run: Run, asked: _Asked, inputs: _QueryInputs, **columns: Any) -> FinishedRun:
+def _finished(asked: _Asked, run: Run, **columns: Any) -> list[Finished]:
     """Run one method on a scenario's queries."""
-    task, size = asked.task, run.batch_size
+    job, task, size = asked.job, asked.task, run.batch_size
     assert size is not None
     places = places_of(task.query_ids, run.seed)
     if asked.known_queries is not None:
@@ -213,7 +196,7 @@ def _finished(job: EvaluationJob, run: Run, asked: _Asked, inputs: _QueryInputs,
         asked.unadapted.update({(run.seed, number): (part, []) for number, part in parts})
     # What only compares known features needs no pixels and no tokens.
     known = asked.known_queries is not None and not methods.method(run.method).adapts
-    batches = iter([()] * -(-len(places) // size)) if known else inputs.batches(task, places, size)
+    batches = iter([()] * -(-len(places) // size)) if known else asked.inputs.batches(task, places, size)
     counts, timings = Counts(), Timings()
     parameters = json.loads(run.parameters or "{}")
     similarities = adapt(
@@ -233,15 +216,17 @@ def _finished(job: EvaluationJob, run: Run, asked: _Asked, inputs: _QueryInputs,
     )
     shown = logged(similarities, -(-len(places) // size), f"batches of {run.label}")
     in_order = np.concatenate([part.float().cpu().numpy() for part in shown])
-    return results.finished(
+    row, queries = results.of_similarities(
         run,
         task,
         in_order[np.argsort(places)],
-        counts,
         job.top_k,
         **columns,
+        **asdict(counts),
         # Of features that were encoded before, the time is not known here.
         **({} if known else timings.summary()),
         queries_sha256=asked.queries_sha256,
         clean_input_queries=asked.clean_input_queries,
     )
+    _log.info("%s: R@1 %.1f %%", run.label, row.recall_at_1)
+    return [(row, queries)]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import digest
 from perturbations.evaluation.planning import DirectionName, Modality, perturbs
 from perturbations.evaluation.rows import Run, places_of
+from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
+from perturbations.plan import listed
 
 ScenarioRow = ClipRow | CompleteSource | CaptionRow | TextRow
 """A query or an item of the gallery: a perturbed or clean clip, or a perturbed or clean caption."""
@@ -137,3 +140,11 @@ def _is_of(row: CandidateRow, run: Run) -> bool:
     if not isinstance(row, ClipRow | TextRow) or row.perturbation != run.perturbation:
         return False
     return run.mix is not None or row.severity == run.severity
+
+
+def parts_of(collection: str, modality: Modality, suite: str, perturbation: str, severity: int | None) -> list[Path]:
+    """The parts of perturbed clips or captions, one per shard of their collection."""
+    kind, lists = ("video_part", "shard_list") if modality == "clips" else ("text_part", "caption_list")
+    fields = {"dataset": collection, "suite": suite, "perturbation": perturbation, "severity": severity}
+    shards = listed.shards(Path(layout.folder(lists, dataset=collection)))
+    return [Path(layout.at(kind, **fields, shard=shard)) for shard in shards]

@@ -26,8 +26,8 @@ from perturbations.evaluation import method_settings
 from perturbations.evaluation.method_settings import (
     NEED_BANK,
     TAKE_GALLERY_BANK,
+    MethodEntry,
     MethodName,
-    MethodSetting,
     NamedMethod,
     with_parameters,
 )
@@ -208,9 +208,9 @@ class Evaluation(Strict):
             return self.severities.get(category, _OTHERS)
         return self.severities
 
-    def method_settings(self) -> tuple[MethodSetting, ...]:
+    def method_settings(self) -> tuple[MethodEntry, ...]:
         """The methods with their parameters: first the model without adaptation."""
-        return method_settings.settings(self.methods, self.parameters, self.querybank, self.gallerybank)
+        return method_settings.settings(self.methods, self.parameters)
 
     def of_model(self, entry: EvaluatedModel) -> Evaluation:
         """This section with one model of the list as its only one; `models` keeps that entry, for its name."""

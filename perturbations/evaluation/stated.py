@@ -12,13 +12,9 @@ from typing import Any, NamedTuple
 from perturbations.base.shown import plural
 from perturbations.engine.comparability import split_differences
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
-from perturbations.evaluation.rows import WHOLE_GALLERY, ScenarioKey, backends_of
+from perturbations.evaluation.rows import FEATURES, WHOLE_GALLERY, ScenarioKey, backends_of
 from perturbations.suites.published import SPLITS, Published, SplitHashes, values
 from perturbations.tta.methods import registry as methods
-
-FEATURES = "features"
-"""The setting of results whose features were given: of their model nothing is known but its name."""
-
 
 RUN_KEY = (
     *("dataset", "stated_model", "pooling", "backbone", "trained", "stated_method", "changed", "seed", "gallery"),

@@ -14,7 +14,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,14 +44,14 @@ _CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """Features, float32, ids x D; ids are of items, clips or captions, or the texts themselves.
+    """Features, float32, ids x D; ids are of items, clips or captions, or the texts themselves. Or similarities.
 
     `path` is the file that they were read from; of computed ones it is `.`.
     """
 
     path: Path
     ids: tuple[str, ...]
-    rows: Floats
+    rows: NDArray[Any]
 
     def unique(self) -> StoredFeatures:
         """Itself; raises `AnnotationError` where an id repeats."""
@@ -60,16 +59,6 @@ class StoredFeatures:
         if repeated:
             raise AnnotationError(f"{self.path} has {len(repeated):,} ids twice: {', '.join(map(short, repeated[:3]))}")
         return self
-
-
-@dataclass(frozen=True)
-class StoredSimilarities:
-    """Similarities that a program computed, of the queries `ids` with the items `gallery`, queries x items."""
-
-    path: Path
-    ids: tuple[str, ...]
-    gallery: tuple[str, ...]
-    rows: NDArray[np.generic]
 
 
 _Opened = tuple[tuple[str, ...] | None, tuple[int, ...], Any]
@@ -101,7 +90,12 @@ def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
         raise AnnotationError(
             f"{tensor_path} has {shape[0]:,} rows, and there are {len(ids):,} ids: one of them is cut short"
         )
-    return StoredFeatures(tensor_path, ids, _reduced(tensor_path, ids, shape, tensor, frames))
+    names = ids
+
+    def place_of(row: int) -> str:
+        return f"{tensor_path}, row {row:,} ({short(names[row])})"
+
+    return StoredFeatures(tensor_path, ids, _reduced(tensor_path, place_of, shape, tensor, frames))
 
 
 def write(path: Path, ids: Sequence[str], rows: Floats) -> None:
@@ -110,10 +104,11 @@ def write(path: Path, ids: Sequence[str], rows: Floats) -> None:
         np.savez(file, ids=np.asarray(ids, np.str_), features=np.asarray(rows, np.float32))
 
 
-def read_similarities(path: Path) -> StoredSimilarities:
+def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
     """Similarities in an `.npz` of `queries` and `gallery`, their ids, and `similarities`, N x M real numbers.
 
-    Minus infinity stands for pairs that were not compared. Raises `AnnotationError` for anything else.
+    Returns the queries, whose rows are as stored, and the ids of the gallery. Minus infinity stands for pairs that were
+    not compared. Raises `AnnotationError` for anything else.
     """
     parts = "queries", "gallery", "similarities"
     try:
@@ -132,7 +127,7 @@ def read_similarities(path: Path) -> StoredSimilarities:
         raise AnnotationError(f"{path}: `similarities` are {given}; expected {_sizes(expected)} numbers")
     if np.isnan(rows).any() or (rows == np.inf).any():
         raise AnnotationError(f"{path}: `similarities` hold NaN or infinity")
-    return StoredSimilarities(path, queries, gallery, rows)
+    return StoredFeatures(path, queries, rows), gallery
 
 
 @contextmanager
@@ -229,50 +224,34 @@ def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, str]]:
 
 def _from_lists(path: Path, frames: PooledAs) -> StoredFeatures:
     names: list[str] = []
-    rows: list[Floats] = []
-    shape: tuple[int, ...] | None = None
+    places: list[str] = []
+    rows: list[NDArray[Any]] = []
     for where, name, text in _listed(path, lists=True):
         place = f"{path}, {where} ({short(name)})"
-        values = _parsed(place, text)
-        if shape is not None and values.shape != shape:
-            raise AnnotationError(f"{place}: {_sizes(values.shape)} values, the rows before have {_sizes(shape)}")
-        shape = values.shape
+        try:
+            values = np.asarray(json.loads(text))
+        except (ValueError, TypeError, RecursionError):
+            raise AnnotationError(f"{place}: no list of numbers, or one that is cut short: {short(text)}") from None
+        _check_shape(place, (1, *values.shape))
+        if rows and values.shape != rows[0].shape:
+            raise AnnotationError(
+                f"{place}: {_sizes(values.shape)} values, the rows before have {_sizes(rows[0].shape)}"
+            )
         names.append(name)
-        rows.append(_one_frame(values[None], frames)[0])
+        places.append(place)
+        rows.append(_numbers(place, values))
     if not rows:
         raise AnnotationError(f"{path} lists nothing")
-    return StoredFeatures(path, tuple(names), np.stack(rows))
+    tensor = np.stack(rows)
+    return StoredFeatures(path, tuple(names), _reduced(path, places.__getitem__, tensor.shape, tensor, frames))
 
 
-def _parsed(place: str, text: str) -> Floats:
-    try:
-        values = np.asarray(json.loads(text))
-    except (ValueError, TypeError, RecursionError):
-        raise AnnotationError(f"{place}: no list of numbers, or one that is cut short: {short(text)}") from None
-    _check_shape(place, (1, *values.shape))
-    (row,) = _numbers(lambda _: place, values[None])
-    return np.asarray(row, np.float32)
-
-
-def _numbers(place_of: Callable[[int], str], values: NDArray[np.generic]) -> Floats:
-    """Rows as float32. Raises `AnnotationError` with the place of the first that has others than finite numbers."""
+def _numbers(place: str, values: NDArray[Any]) -> Floats:
+    """Values as float32, of which those that it cannot hold are infinite. Raises `AnnotationError` for other types."""
     if values.dtype.kind not in "fiu":
-        raise AnnotationError(f"{place_of(0)}: values of type {values.dtype}, not numbers")
+        raise AnnotationError(f"{place}: values of type {values.dtype}, not numbers")
     with np.errstate(over="ignore"):
-        rows = np.asarray(values, np.float32)
-    finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
-    if not finite.all():
-        place = place_of(int(finite.argmin()))
-        raise AnnotationError(f"{place}: NaN, infinity, or numbers that float32 cannot hold")
-    return rows
-
-
-def _one_frame(rows: Floats, frames: PooledAs) -> Floats:
-    """What stands for each clip: N x frames x D or N x D to N x D."""
-    if rows.ndim == 2:
-        return rows
-    chosen = rows[:, rows.shape[1] // 2] if frames == "middle" else rows.mean(axis=1)
-    return np.asarray(chosen, np.float32)
+        return np.asarray(values, np.float32)
 
 
 def _sizes(shape: Sequence[int]) -> str:
@@ -290,14 +269,12 @@ def _check_shape(place: object, shape: tuple[int, ...]) -> None:
         )
 
 
-def _reduced(path: Path, names: Sequence[str], shape: tuple[int, ...], tensor: Any, frames: PooledAs) -> Floats:
-    """All rows of a tensor, one feature per row, with a block of them in memory at a time."""
+def _reduced(
+    path: Path, place_of: Callable[[int], str], shape: tuple[int, ...], tensor: Any, frames: PooledAs
+) -> Floats:
+    """All rows of a tensor, N x D or N x frames x D, as N x D, with a block of them in memory at a time."""
     result = np.empty((shape[0], shape[-1]), np.float32)
     step = max(1, _BLOCK // math.prod(shape[1:]))
-
-    def place_of(start: int, row: int) -> str:
-        return f"{path}, row {start + row:,} ({short(names[start + row])})"
-
     for start in range(0, len(result), step):
         try:
             block = tensor[start : min(start + step, len(result))]
@@ -305,7 +282,14 @@ def _reduced(path: Path, names: Sequence[str], shape: tuple[int, ...], tensor: A
                 block = (block.float() if block.is_floating_point() else block).numpy()
         except (OSError, RuntimeError, ValueError, TypeError) as error:
             raise AnnotationError(f"{path} cannot be read: {cut(str(error))}") from error
-        result[start : start + step] = _one_frame(_numbers(partial(place_of, start), block), frames)
+        rows = _numbers(place_of(start), block)
+        finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
+        if not finite.all():
+            place = place_of(start + int(finite.argmin()))
+            raise AnnotationError(f"{place}: NaN, infinity, or numbers that float32 cannot hold")
+        if rows.ndim == 3:
+            rows = rows[:, rows.shape[1] // 2] if frames == "middle" else rows.mean(axis=1)
+        result[start : start + step] = rows
     return result
 
 

@@ -86,30 +86,24 @@ def composed_places(
         if len(targets) != len(candidates):
             raise ValueError(f"targets of {len(targets)} queries, and candidates of {len(candidates)}")
     size = len(np.asarray(gallery))
-    compared: _Compared | _Given
     if strategy in GIVEN:
-        compared = _Given(similarities, len(targets), size)
+        rows = _given(similarities, len(targets), size)
     else:
         half = cast("Half", strategy.removeprefix(TWO_STAGE).removeprefix("_") or "text")
-        compared = _Compared(half, gallery, visual, text, average, len(targets))
-    chosen = None
+        rows = _compared(half, gallery, visual, text, average, len(targets))
+    first_rows = None
     if strategy.startswith(TWO_STAGE):
-        chosen = _Compared(
-            filter_strategy,
-            gallery if filter_gallery is None else filter_gallery,
-            visual if filter_visual is None else filter_visual,
-            text if filter_text is None else filter_text,
-            average,
-            len(targets),
-        )
-        if len(chosen.clips) != size:
-            raise ValueError(f"the first stage has {len(chosen.clips)} clips, the second {size}")
+        filtering = gallery if filter_gallery is None else filter_gallery
+        if (filtered := len(np.asarray(filtering))) != size:
+            raise ValueError(f"the first stage has {filtered} clips, the second {size}")
+        filter_visual = visual if filter_visual is None else filter_visual
+        filter_text = text if filter_text is None else filter_text
+        first_rows = _compared(filter_strategy, filtering, filter_visual, filter_text, average, len(targets))
     places = {name: np.empty(len(targets), np.int64) for name in galleries}
-    first_scores = None if chosen is None else chosen.rows()
-    for query, scores in enumerate(compared.rows()):
+    for query, scores in enumerate(rows):
         is_target = np.zeros(len(scores), bool)
         is_target[_positions(targets[query], len(scores), f"targets of query {query}")] = True
-        by_filter = None if first_scores is None else next(first_scores)
+        by_filter = None if first_rows is None else next(first_rows)
         for name, candidates in galleries.items():
             positions = _positions(candidates[query], len(scores), f"candidates of query {query}")
             if len(positions) < FEWEST:
@@ -156,55 +150,33 @@ def chance(sizes: Sequence[int], num_targets: Sequence[int], k: int) -> float:
     return 100 * float(np.mean(hits))
 
 
-class _Compared:
-    """The features that one stage compares: queries and clips of unit length."""
-
-    def __init__(
-        self,
-        half: Half,
-        gallery: Scores2D,
-        visual: Scores2D | None,
-        text: Scores2D | None,
-        average: Average,
-        queries: int,
-    ) -> None:
-        stored = feature_rows(gallery, "the gallery")
-        parts: dict[str, _Floats] = {}
-        for name, values in (("visual", visual), ("text", text)):
-            if half in (name, "average"):
-                if values is None:
-                    raise ValueError(f"the strategy {half!r} needs the queries' {name} features")
-                parts[name] = feature_rows(values, f"the queries' {name} features")
-                if parts[name].shape != (queries, stored.shape[1]):
-                    raise ValueError(
-                        f"the queries' {name} features are {parts[name].shape}; expected {(queries, stored.shape[1])}"
-                    )
-        if half == "average":
-            clip = parts["visual"] if average == "released" else unit(parts["visual"])
-            query = (clip + unit(parts["text"])) / np.float32(2)
-        else:
-            query = parts[half]
-        self.clips = unit(stored)
-        self._queries = unit(query)
-
-    def rows(self) -> Iterator[_Floats]:
-        """The scores of each query against all clips, in the queries' order."""
-        for _, block in products(self._queries, self.clips):
-            yield from block
+def _compared(
+    half: Half, gallery: Scores2D, visual: Scores2D | None, text: Scores2D | None, average: Average, queries: int
+) -> Iterator[_Floats]:
+    """The scores of each query against all clips by the features that one stage compares, in the queries' order."""
+    clips = feature_rows(gallery, "the gallery")
+    parts: dict[str, _Floats] = {}
+    for name, values in (("visual", visual), ("text", text)):
+        if half in (name, "average"):
+            if values is None:
+                raise ValueError(f"the strategy {half!r} needs the queries' {name} features")
+            parts[name] = feature_rows(values, f"the queries' {name} features")
+            if parts[name].shape != (expected := (queries, clips.shape[1])):
+                raise ValueError(f"the queries' {name} features are {parts[name].shape}; expected {expected}")
+    if half == "average":
+        clip = parts["visual"] if average == "released" else unit(parts["visual"])
+        query = (clip + unit(parts["text"])) / np.float32(2)
+    else:
+        query = parts[half]
+    return (row for _, block in products(unit(query), unit(clips)) for row in block)
 
 
-class _Given:
+def _given(similarities: Scores2D | None, queries: int, clips: int) -> Iterator[_Floats]:
     """Similarities that one stage takes as they are."""
-
-    def __init__(self, similarities: Scores2D | None, queries: int, clips: int) -> None:
-        held = None if similarities is None else np.asarray(similarities)
-        if held is None or held.shape != (queries, clips):
-            raise ValueError(f"similarities of {queries} queries with {clips} clips are needed")
-        self._rows = held
-
-    def rows(self) -> Iterator[_Floats]:
-        """The scores of each query against all clips, in the queries' order."""
-        yield from self._rows
+    held = None if similarities is None else np.asarray(similarities)
+    if held is None or held.shape != (queries, clips):
+        raise ValueError(f"similarities of {queries} queries with {clips} clips are needed")
+    return iter(held)
 
 
 def _check_choices(strategy: str, filter_strategy: str, average: str, shortlist: int) -> None:

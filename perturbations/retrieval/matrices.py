@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 _BLOCK = 1 << 22  # scores per comparison: temporaries stay small however large the matrix is
 
 Numbers = NDArray[np.number | np.bool_]
 
 
-@runtime_checkable
-class Tensor(Protocol):
-    """What a torch tensor is known by, so that torch need not be installed."""
-
-    def detach(self) -> Any:
-        """The tensor without the graph."""
-
-
-Scores2D = ArrayLike | Tensor
-"""Numbers, in an array, a tensor or nested lists."""
+Scores2D: TypeAlias = Any
+"""Numbers, in an array, a tensor of torch (which need not be installed) or nested lists."""
 
 
 def as_array(values: Scores2D) -> Numbers:
     """`values` as a NumPy array: arrays as they are, tensors brought to this process's memory and off the graph."""
-    if isinstance(values, Tensor):
+    if hasattr(values, "detach"):
         tensor = values.detach().cpu()
         # NumPy has no bfloat16; float32 holds all of it.
         values = (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perturbations.base.records import canonical
-from perturbations.retrieval.matrices import Numbers, Scores2D, Tensor, as_array, as_scores, blocks
+from perturbations.retrieval.matrices import Numbers, Scores2D, as_array, as_scores, blocks
 
 _RECALLS = (1, 5, 10, 50, 100)
 
 _Targets = int | Sequence[int] | Numbers
 """A query's targets: positions in the gallery, or a boolean per gallery item."""
-Relevant = Sequence[_Targets] | Numbers | Tensor
-"""The targets of each query."""
+Relevant: TypeAlias = Sequence[_Targets] | Any
+"""The targets of each query, also as an array or a tensor."""
 
 
 def recall_at_k(similarities: Scores2D, relevant: Relevant, k: int) -> float:

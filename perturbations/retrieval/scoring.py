@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ def score(queries: Scores2D, gallery: Scores2D, relevant: Relevant) -> NDArray[n
     Raises ValueError for NaN, rows of zeros, shapes that do not fit, and targets as `ranks` refuses them.
     """
     blocks = cosines(queries, gallery)
-    targets: Any = relevant if isinstance(relevant, list | tuple | range) else as_array(cast("Any", relevant))
+    targets: Any = relevant if isinstance(relevant, list | tuple | range) else as_array(relevant)
     if len(targets) != (count := len(as_array(queries))):
         raise ValueError(f"relevant has the targets of {len(targets)} queries; there are {count}")
     return np.concatenate([ranks(block, targets[part]) for part, block in blocks])

@@ -1,6 +1,6 @@
 # Retrieval on the corpora: without adaptation (evaluate_<dataset>), with test-time adaptation (tta_<dataset>), and by a
 # clip and an instruction (composed_<dataset>, egocvr).
-from perturbations.evaluation.layout import DIRECTIONS, KINDS
+from perturbations.evaluation.rows import DIRECTIONS, KINDS
 from perturbations.evaluation.rules import EvaluationRules
 
 EVALUATION = EvaluationRules(JOBS, requested_targets)

@@ -13,13 +13,12 @@ import pandas as pd
 
 from perturbations.base import shown, storage, templates
 from perturbations.evaluation import mteb_results
-from perturbations.evaluation.layout import tables_of
 from perturbations.evaluation.page import curves, leaderboard, published_section, sections
 from perturbations.evaluation.page import scores as scoring
 from perturbations.evaluation.page.names import model_names, retrievals_of, setting_of
 from perturbations.evaluation.page.tables import FORMS, Figure, PagePart, PageTable, Section, as_csv, leaves, name_files
 from perturbations.evaluation.result_sets import check
-from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey, backends_of
+from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey, backends_of, tables_of
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.models import registry as models_registry

@@ -1,13 +1,19 @@
-"""What a composed-retrieval split is made of: clips, queries, distractors of each target. Standard library only."""
+"""What a split for composed retrieval is made of: clips, queries, distractors of each target, and their manifests.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import Any, Literal
+
+from perturbations.manifest.kind import RowKind
 
 ModificationKind = Literal["temporal", "object"]
 
@@ -42,28 +48,57 @@ class ComposedQuery:
     """A clip and an instruction, which together describe the target clips.
 
     Attributes:
+        dataset: the dataset's name; set in manifests.
         query_id: unique in the split.
-        clip: the query clip's name.
-        targets: the names of the target clips, the first one described by `target_narration`.
+        clip_id: the query clip's name.
         instruction: what to change.
         narration, target_narration: of the query clip and of the first target.
         modified_caption: a caption of the query clip, changed as the instruction says (TF-CVR); empty where none is.
-        kind: whether the action changes, or the object; empty where nobody says.
-        kind_source, instruction_source, caption_source: who said so: "official", "rule ...", "llm <model>"; that of the
-            modified caption is empty where there is none.
+        targets: the names of the target clips as a JSON list, the first one described by `target_narration`.
+        change: whether the action changes, or the object, as `change_source` says.
+        change_source, instruction_source, caption_source: who said so: "official", "rule ...", "llm <model>"; empty
+            where nobody did, as in manifests only that of a modified caption is.
     """
 
+    dataset: str = ""
     query_id: str
-    clip: str
-    targets: tuple[str, ...]
+    clip_id: str
     instruction: str
     narration: str = ""
     target_narration: str = ""
     modified_caption: str = ""
-    kind: ModificationKind | Literal[""] = ""
-    kind_source: str = ""
+    targets: str
+    change: ModificationKind = "temporal"
+    change_source: str = ""
     instruction_source: str = ""
     caption_source: str = ""
+
+    @property
+    def target_ids(self) -> tuple[str, ...]:
+        """The names of the target clips."""
+        return _names(self.targets)
+
+
+@cache
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+def as_text(names: Iterable[str]) -> str:
+    """The names of target clips as a query holds them."""
+    return json.dumps([*names], ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GalleryRow:
+    """Rows of the pool that a query retrieves from, or not; without a query: those of all queries."""
+
+    dataset: str
+    gallery: str
+    query_id: str | None = None
+    first_row: int
+    end_row: int
+    included: bool
 
 
 Rows = tuple[int, ...]
@@ -125,11 +160,11 @@ class Split:
     @cached_property
     def annotated(self) -> frozenset[str]:
         """The names of all query and target clips."""
-        return frozenset(name for query in self.queries for name in (query.clip, *query.targets))
+        return frozenset(name for query in self.queries for name in (query.clip_id, *query.target_ids))
 
     def targets(self) -> Iterator[PoolClip]:
         """Every target clip once, by the name's first row, in the order of first use."""
-        names = dict.fromkeys(name for query in self.queries for name in query.targets)
+        names = dict.fromkeys(name for query in self.queries for name in query.target_ids)
         return (self.pool[self.rows_of[name][0]] for name in names)
 
 
@@ -158,3 +193,30 @@ def overlap(first: PoolClip, second: PoolClip) -> float:
 def distinct(names: Iterable[str]) -> list[str]:
     """The names, each once, in order."""
     return list(dict.fromkeys(names))
+
+
+# --- manifests --------------------------------------------------------------------------------------------------------
+
+_FOLDER = "manifests/{dataset}/composed"
+
+PLACES = {"composed_rejected": "work/{dataset}/composed/rejected_captions.jsonl"}
+"""Of files that are no manifests."""
+
+POOL = RowKind("pool", PoolClip, ("row",), files={"composed_pool": f"{_FOLDER}/pool.parquet"})
+COMPOSED_QUERIES = RowKind(
+    "composed_queries", ComposedQuery, ("query_id",), files={"composed_queries": f"{_FOLDER}/queries.parquet"}
+)
+GALLERIES = RowKind(
+    "galleries",
+    GalleryRow,
+    ("gallery", "query_id", "first_row"),
+    files={"composed_galleries": f"{_FOLDER}/galleries.parquet"},
+)
+
+
+def kinds() -> Iterable[RowKind[Any]]:
+    """The kinds of this package's manifests, and further manifests of others' kinds."""
+    from perturbations.manifest.kinds import QRELS  # which asks features for their kinds
+
+    answers = replace(QRELS, files={"composed_qrels": f"{_FOLDER}/qrels.parquet"})
+    return POOL, COMPOSED_QUERIES, GALLERIES, answers
