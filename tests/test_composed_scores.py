@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,22 +49,10 @@ def scored(*models: ScoredModel, galleries: tuple[str, ...] = ("local_full",)) -
 
 
 def test_settings_are_those_that_the_features_allow() -> None:
-    names = {(s.model, s.strategy, s.words, s.average, s.shortlist_strategy) for s in settings([LOOKS, READS], EVERY)}
-    assert names == {
-        ("looks", "visual", "", "", ""),
-        ("reads", "visual", "", "", ""),
-        *(("reads", "text", words, "", "") for words in ("instruction", "gt")),
-        *(("reads", "average", words, how, "") for words in ("instruction", "gt") for how in ("released", "unit")),
-        *(("reads", "two_stage", words, "", "visual") for words in ("instruction", "gt")),
-        *(
-            ("reads", "two_stage_average", words, how, "visual")
-            for words in ("instruction", "gt")
-            for how in ("released", "unit")
-        ),
-    }
-    assert [s.strategy for s in settings([LOOKS], EVERY)] == ["visual"]
-    alone = [s for s in settings([READS], Ways(words=["gt"], first_stage=HALVES)) if s.strategy == "two_stage"]
-    assert {(s.shortlist_strategy, s.average) for s in alone} == {
+    assert Counter(own.model for own in settings([LOOKS, READS], EVERY)) == {"looks": 1, "reads": 13}
+    assert [own.strategy for own in settings([LOOKS], EVERY)] == ["visual"]
+    alone = [own for own in settings([READS], Ways(words=["gt"], first_stage=HALVES)) if own.strategy == "two_stage"]
+    assert {(own.shortlist_strategy, own.average) for own in alone} == {
         ("visual", ""),
         ("text", ""),
         ("average", "released"),

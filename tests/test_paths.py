@@ -19,7 +19,6 @@ from clips import make
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.config.sections import Config
-from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.plan import paths, rules
 from perturbations.plan.sharding import DatasetPlan
@@ -72,8 +71,8 @@ def test_pretrained_donors_are_asked_for_with_captions_about_main_objects() -> N
     ("device", "gpus", "threads"), [("cpu", 0, 1), ("cuda", 1, 8), ("cuda:1", 1, 8), ("mps", 0, 1)]
 )
 def test_a_gpu_is_a_resource(device: str, gpus: int, threads: int) -> None:
-    settings = configured(evaluation={"device": device})
-    assert (evaluation_paths.gpus(settings), evaluation_paths.readers(settings)) == (gpus, threads)
+    section = configured(evaluation={"device": device}).evaluation
+    assert (section.gpus, section.threads) == (gpus, threads)
 
 
 # --- text that Snakemake or a shell takes as it is -------------------------------------------------------------------

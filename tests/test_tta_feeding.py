@@ -13,7 +13,6 @@ from tta_models import model_of, random_texts, random_videos
 from perturbations import tta
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
-from perturbations.evaluation import paths as evaluation_paths
 from perturbations.tta import frames, precision, recording
 
 torch = pytest.importorskip("torch")
@@ -187,5 +186,5 @@ def test_tf32_is_for_a_gpu_alone_which_jobs_share() -> None:
     with pytest.raises(ConfigError, match="evaluation.precision: tf32 needs an NVIDIA GPU"):
         config_file.parse({**raw, "evaluation": {"precision": "tf32"}})
     on_gpu = config_file.parse({**raw, "evaluation": {"precision": "tf32", "device": "cuda:0", "jobs_per_gpu": 3}})
-    assert (evaluation_paths.gpus(on_gpu), evaluation_paths.gpu_share(on_gpu)) == (1, 33)
-    assert evaluation_paths.gpu_share(config_file.parse({**raw, "evaluation": {"jobs_per_gpu": 3}})) == 0
+    assert (on_gpu.evaluation.gpus, on_gpu.evaluation.gpu_share) == (1, 33)
+    assert config_file.parse({**raw, "evaluation": {"jobs_per_gpu": 3}}).evaluation.gpu_share == 0

@@ -69,4 +69,4 @@ class SplitRules:
 
     def gpus(self, wildcards: Wildcards) -> int:
         """GPUs: of a language model alone."""
-        return int(self._writes and self.config.evaluation.device.startswith("cuda"))
+        return self.config.evaluation.gpus if self._writes else 0

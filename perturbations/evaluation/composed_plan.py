@@ -72,7 +72,7 @@ def scenarios(config: configuration.Config, dataset: str) -> list[Run]:
     own = config.evaluation.suites if config.evaluation.suites is not None else tuple(config.suites)
 
     def perturbations(suite: str, available: Sequence[tuple[str, int]]) -> list[_Half]:
-        return [(suite, name, severity) for name, severity in planning.nearest(available, wanted.severities)]
+        return [(suite, name, severity) for name, severity in planning.nearest(available, lambda _: wanted.severities)]
 
     def of_texts(suite: str) -> list[_Half]:
         return perturbations(suite, caption_recipes.scenarios(config, dataset, suite))

@@ -28,6 +28,7 @@ from perturbations.evaluation.stored_features import StoredFeatures, rows_of_ids
 from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE, TEXTS, VIDEOS, ClipRow, TextRow
 from perturbations.plan import sharding
+from perturbations.tta.gallery import Gallery
 
 _log = logging.getLogger("perturbations")
 
@@ -149,7 +150,7 @@ def _perturbed(run: Run, split: Split) -> tuple[list[ClipRow] | None, list[TextR
     return clips, texts
 
 
-def clip_features(backbone: LoadedBackbone, path: Path, clean: scenarios.Clean) -> StoredFeatures:
+def clip_features(encoded: Gallery, clean: scenarios.Clean) -> StoredFeatures:
     """One vector per clean clip, by its name, from the features that the rule `gallery` wrote."""
     ids = tuple(map(scenarios.id_of, scenarios.usable(clean.sources, clean, "clips")))
-    return StoredFeatures(path, ids, encoding.vectors(encoding.read(path, backbone, "clips")))
+    return StoredFeatures(Path(), ids, encoding.vectors(encoded))

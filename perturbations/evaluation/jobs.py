@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perturbations.evaluation.planning import Modality
     from perturbations.evaluation.rows import Run
     from perturbations.evaluation.scenarios import CandidateRow, Clean
+    from perturbations.tta.gallery import Gallery
 
 
 def gallery(
@@ -95,6 +96,7 @@ def evaluate(
     `banks` are the datasets of banks, by name; `ways` of composed retrieval those to use queries.
     """
     need_models()
+    from perturbations.evaluation import encoding
     from perturbations.evaluation.results import other_journals
     from perturbations.evaluation.rows import RANKS, RESULTS, from_settings
     from perturbations.manifest import files
@@ -103,30 +105,28 @@ def evaluate(
     clean = clean_rows(sources, captions, rejected)
     loaded = load_model(model, device)
     settings = {name: model[name] for name in ("revision", "files") if name in model}
-    first = planned[0]
+    first, journal = planned[0], layout.journal_of(results)
 
-    def encoded(dataset: str, modality: Modality) -> Path:
-        return Path(layout.at("encoded", dataset=dataset, model=first.model_key, modality=modality))
+    def encoded(dataset: str, modality: Modality) -> Gallery:
+        return encoding.read(
+            Path(layout.at("encoded", dataset=dataset, model=first.model_key, modality=modality)), loaded, modality
+        )
 
-    journal = layout.journal_of(results)
-    others = other_journals(journal)
     if ways is None:
-        from perturbations.evaluation import encoding, planning, runner
+        from perturbations.evaluation import planning, runner
 
         kinds = {"bank": planning.asks(first.direction), "gallery_bank": planning.answers(first.direction)}
-        named = {name: (first.dataset, name) for name in planning.encoded_of(first.direction, first.side)}
-        of_banks = {name: (dataset, kinds[name]) for name, dataset in (banks or {}).items()}
         job = runner.EvaluationJob(
             planned,
             loaded,
             clean,
-            {name: encoding.read(encoded(*place), loaded, name) for name, place in named.items()},
-            {name: encoding.read(encoded(*place), loaded, place[1]) for name, place in of_banks.items()},
+            {name: encoded(first.dataset, name) for name in planning.encoded_of(first.direction, first.side)},
+            {name: encoded(dataset, kinds[name]) for name, dataset in (banks or {}).items()},
             settings if top_k is None else {**settings, "top_k": top_k},
             top_k,
             reader,
         )
-        rows, of_ranks = runner.evaluate(job, _perturbed_rows(first, clean), journal, others)
+        rows, of_ranks = runner.evaluate(job, _perturbed_rows(first, clean), journal, other_journals(journal))
     else:
         from perturbations.composed import manifests
         from perturbations.composed.strategies import Ways
@@ -134,11 +134,11 @@ def evaluate(
 
         how = json.loads(first.parameters or "{}")
         split, _ = manifests.read(Path(layout.folder("composed_queries", dataset=first.dataset)))
-        path = encoded(first.dataset, "middle" if how["frames"] == "middle" else "clips")
-        features = composed_runner.clip_features(loaded, path, clean)
+        of_clips = encoded(first.dataset, "middle" if how["frames"] == "middle" else "clips")
+        features = composed_runner.clip_features(of_clips, clean)
         about = {**settings, **how, "pretrained": first.pretrained, "num_frames": first.num_frames}
         composed = composed_runner.ComposedJob(loaded, split, features, Ways(**ways), about, reader)
-        rows, of_ranks = composed.evaluate(planned, journal, others)
+        rows, of_ranks = composed.evaluate(planned, journal, other_journals(journal))
     files.write(results, RESULTS, rows)
     files.write(ranks, RANKS, of_ranks)
 

@@ -94,25 +94,6 @@ def inputs(
     return named | {name: encoded(collection, kinds[name]) for name, collection in banks.items()}
 
 
-def gpus(config: configuration.Config) -> int:
-    """How many GPUs a job takes."""
-    return 1 if config.evaluation.device.startswith("cuda") else 0
-
-
-def gpu_share(config: configuration.Config) -> int:
-    """How many percent of a GPU a job takes."""
-    return gpus(config) * 100 // int(config.evaluation.jobs_per_gpu)
-
-
-def readers(config: configuration.Config) -> int:
-    """How many threads a job takes.
-
-    On a GPU, several threads decode, so that the GPU does not wait for one core. On a CPU, the model uses the cores
-    itself, one job per core.
-    """
-    return 8 if gpus(config) else 1
-
-
 _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}", COMPOSED: "composed_{}"}
 """The targets that make each of `KINDS`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -84,11 +84,8 @@ def encoded_of(direction: str, side: str) -> list[Modality]:
 
 def models(config: configuration.Config) -> dict[str, configuration.Config]:
     """The configuration of each model alone, by the model's key. Everything about one model is planned from its own."""
-    entries = config.evaluation.models
-    if not entries:
-        return {model_key(config): config}
-    alone = [config.model_copy(update={"evaluation": config.evaluation.of_model(entry)}) for entry in entries]
-    return {model_key(own): own for own in alone}
+    sections = [own for _, own in config.evaluation.each_model()]
+    return {model_key(own): own for own in (config.model_copy(update={"evaluation": own}) for own in sections)}
 
 
 _READABLE = 64
@@ -203,15 +200,7 @@ def _of_suite(
         return
     videos = perturbs("clips", direction, side)
     available = _pairs(config, dataset, suite, videos=videos)
-    names = list(dict.fromkeys(name for name, _ in available))
-    chosen = [
-        pair
-        for name in names
-        for pair in nearest(
-            [own for own in available if own[0] == name],
-            config.evaluation.severities_of(registry.get(f"{suite}/{name}").category),
-        )
-    ]
+    chosen = list(nearest(available, lambda name: _wanted(config, f"{suite}/{name}")))
     if available and not chosen:
         lowest = min(severity for _, severity in available)
         text = (
@@ -224,7 +213,7 @@ def _of_suite(
     if not (videos and available):  # mixes are of videos
         return
     if "mixed_severity" in config.evaluation.mixes:
-        for name in names:
+        for name in dict.fromkeys(name for name, _ in available):
             yield ScenarioKey(suite, name, mix="mixed_severity", side=side)
     asking = (direction, side) == ("v2t", "query")
     types = PER_BATCH if asking and config.suites[suite].variant == "released" else "mixed_types"
@@ -245,11 +234,17 @@ def _combined(config: configuration.Config, dataset: str, suite: str) -> Iterato
             yield ScenarioKey(suite, name, combined.severity, text, texts[text], side="both")
 
 
-def nearest(available: Sequence[tuple[str, int]], wanted: Sequence[int]) -> Iterator[tuple[str, int]]:
-    """Each perturbation at each requested severity, or at the highest available severity below it."""
+def _wanted(config: configuration.Config, key: str) -> Sequence[int]:
+    """The severities that are evaluated of a perturbation, suite/name."""
+    severities: Sequence[int] = config.evaluation.severities_of(registry.get(key).category)
+    return severities
+
+
+def nearest(available: Sequence[tuple[str, int]], wanted: Callable[[str], Sequence[int]]) -> Iterator[tuple[str, int]]:
+    """Each perturbation at each severity that is wanted of it, or at the highest available severity below that."""
     for name in dict.fromkeys(name for name, _ in available):
         severities = [severity for other, severity in available if other == name]
-        chosen = {max((severity for severity in severities if severity <= most), default=0) for most in wanted}
+        chosen = {max((severity for severity in severities if severity <= most), default=0) for most in wanted(name)}
         for severity in sorted(chosen - {0}):
             yield name, severity
 

@@ -11,6 +11,7 @@ from perturbations.base.records import canonical
 from perturbations.config.sections import Config
 from perturbations.evaluation import composed_plan, model_files, paths, planning, sizes
 from perturbations.evaluation.rows import COMPOSED, Run, as_settings
+from perturbations.evaluation.section import Evaluation
 from perturbations.plan.rules import CorpusRules, Wildcards, user_mistakes
 
 
@@ -56,6 +57,10 @@ class EvaluationRules:
     def _model(self, wildcards: Wildcards) -> Config:
         return self.models[wildcards.model]
 
+    def _section(self, wildcards: Wildcards) -> Evaluation:
+        section: Evaluation = self._model(wildcards).evaluation
+        return section
+
     def _job(self, wildcards: Wildcards) -> planning.Job:
         return planning.Job(*(getattr(wildcards, name) for name in planning.Job._fields))
 
@@ -69,15 +74,15 @@ class EvaluationRules:
 
     def threads(self, wildcards: Wildcards) -> int:
         """Threads of a job."""
-        return paths.readers(self._model(wildcards))
+        return self._section(wildcards).threads
 
     def gpus(self, wildcards: Wildcards) -> int:
         """GPUs of a job."""
-        return paths.gpus(self._model(wildcards))
+        return self._section(wildcards).gpus
 
     def gpu_share(self, wildcards: Wildcards) -> int:
         """Percents of a GPU of a job."""
-        return paths.gpu_share(self._model(wildcards))
+        return self._section(wildcards).gpu_share
 
     @user_mistakes()
     def model_files(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:

@@ -202,6 +202,21 @@ class Evaluation(Strict):
     def _once(cls, value: Any) -> Any:
         return value if value is None else distinct(value)
 
+    @property
+    def gpus(self) -> int:
+        """GPUs of a job."""
+        return int(self.device.startswith("cuda"))
+
+    @property
+    def gpu_share(self) -> int:
+        """Percents of a GPU of a job."""
+        return self.gpus * 100 // int(self.jobs_per_gpu)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a job: on a GPU, several decode; on a CPU the model uses the cores itself, one job per core."""
+        return 8 if self.gpus else 1
+
     def severities_of(self, category: str) -> tuple[int, ...]:
         """The severities of a category's perturbations."""
         if isinstance(self.severities, dict):

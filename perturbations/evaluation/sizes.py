@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning
 from perturbations.evaluation.rows import Run
+from perturbations.evaluation.section import Evaluation
 from perturbations.plan import costs
 from perturbations.plan.sharding import DatasetPlan
 from perturbations.tta.methods import registry as methods
@@ -44,7 +45,7 @@ def job_memory_mb(config: configuration.Config, runs: Sequence[Run], plan: Datas
     features = 4 * _FEATURE * (4 * gallery * answering_frames + queries * asking_frames)
     total = model_mib(config) + (similarities + features) // _MIB + len(runs) * (1 + queries // 1000)
     total += _PAIRS_MIB if wanted.model == "xpool" else 0
-    if _on_cpu(config) and any(methods.method(run.method).adapts for run in runs):
+    if not wanted.gpus and any(methods.method(run.method).adapts for run in runs):
         per_query = _TOWERS[direction][wanted.pretrained is not None] * asking_frames
         total += 4 * _PER_LAYER[direction] * wanted.batch_size * per_query // _MIB
     return mb(total)
@@ -58,17 +59,14 @@ def gallery_memory_mb(config: configuration.Config, plan: DatasetPlan) -> int:
 
 def model_mib(config: configuration.Config) -> int:
     """A process with its libraries and the model, while it is loaded, in MiB."""
-    on_gpu = 0 if _on_cpu(config) else 2500  # CUDA's libraries; not measured
-    return on_gpu + (1000 if config.evaluation.pretrained is None else 2500)
+    wanted: Evaluation = config.evaluation
+    on_gpu = 2500 * wanted.gpus  # CUDA's libraries; not measured
+    return on_gpu + (1000 if wanted.pretrained is None else 2500)
 
 
 def mb(mib: int) -> int:
     """MiB in MB, rounded up."""
     return -(-mib * _MIB // 10**6)
-
-
-def _on_cpu(config: configuration.Config) -> bool:
-    return not config.evaluation.device.startswith("cuda")
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -106,4 +104,4 @@ def job_minutes(config: configuration.Config, runs: Sequence[Run], plan: Dataset
 def _seconds(config: configuration.Config, plan: DatasetPlan, modality: planning.Modality) -> float:
     """Of encoding all clips or captions once."""
     frames = plan.listed * config.evaluation.num_frames * _PER_FRAME
-    return (frames if modality == "clips" else plan.captions * _PER_TEXT) * (1 if _on_cpu(config) else _ON_GPU)
+    return (frames if modality == "clips" else plan.captions * _PER_TEXT) * (_ON_GPU if config.evaluation.gpus else 1)
