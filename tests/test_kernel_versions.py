@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -145,12 +145,12 @@ def of_composed() -> dict[str, Versioned]:
             Item(f"c{n}", "v", ("v.mp4",), (text,), start_s=2.0 * n, end_s=2.0 * n + 1)
             for n, text in enumerate(NARRATIONS)
         ]
-        return sources._of_spans(clips.DATASET, Listing(tuple(spans), ()), 3, "d")
+        return sources._of_spans(Listing(tuple(spans), ()), 3, "d")
 
     def written() -> bytes:
         prompts = [prompt(*NARRATIONS[:2]) for prompt in (language.instruction_prompt, language.caption_prompt)]
         prompts.append(language.temporal_prompt(INSTRUCTIONS[0]))
-        return f"{prompts} {split().queries} {split().blocks}".encode()
+        return f"{prompts} {[astuple(query) for query in split().queries]} {split().blocks}".encode()
 
     def instructed() -> bytes:
         return "\n".join(f"{query.query_id} {query.instruction}" for query in split().queries).encode()
