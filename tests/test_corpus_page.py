@@ -271,9 +271,9 @@ def test_a_large_corpus_is_shown_by_a_sample_that_fits(stored: Path, monkeypatch
     members = [locations.located(row, root) for row in files.read_rows(stored, VIDEOS)]
     items = {"one": members, "two": members}
     whole = previews.of_items(items, NAMES, root)
-    monkeypatch.setattr(previews, "_MOST_BYTES", 2 * whole["one"].size)
+    monkeypatch.setattr(previews, "_MOST_BYTES", 2 * previews.size_of(whole["one"]))
     assert previews.of_items(items, NAMES, root) == whole
-    monkeypatch.setattr(previews, "_MOST_BYTES", 2 * whole["one"].size - 1)
+    monkeypatch.setattr(previews, "_MOST_BYTES", 2 * previews.size_of(whole["one"]) - 1)
     assert previews.of_items(items, NAMES, root) == {"one": whole["one"]}
 
 

@@ -31,9 +31,6 @@ def captions_page(captions: Path, page: Path) -> None:
     chosen = {ids[place * len(ids) // _CAPTIONS] for place in range(_CAPTIONS) if ids}
     changed = frame.groupby(["perturbation", "severity"])["changed"].mean().to_dict()
     cards = list(_cards([row for row in rows if row.caption_id in chosen], changed, suite))
-    categories: dict[str, list[str]] = {}
-    for card in cards:
-        categories.setdefault(card["category"], []).append(card["name"])
     statistics = captions.with_name(layout.name("text_statistics"))
     distances = list(files.read_rows(statistics, TEXT_STATISTICS)) if statistics.is_file() else []
     listed = sets.read_listed(captions)
@@ -54,7 +51,7 @@ def captions_page(captions: Path, page: Path) -> None:
         notes=[*([listed.sentence("captions")] if listed else []), *skipped.sentences(skipped.of_manifest(about))],
         distances=category_distances.table(distances, str(about.get("adapter", ""))),
         cards=cards,
-        categories=categories,
+        categories=pages.categories((card["name"], card["category"]) for card in cards),
         severities=sorted(set(frame["severity"].tolist())),
     )
     storage.write_text(page, text)

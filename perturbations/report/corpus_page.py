@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from perturbations.base import shown, storage, tars, templates
-from perturbations.base.errors import ManifestError
 from perturbations.engine.clip_rows import offline_roles
 from perturbations.engine.corpus_card import mean_psnr
 from perturbations.manifest import files, layout, locations, sets
@@ -41,68 +41,63 @@ def corpus_page(videos: Path, page: Path) -> None:
     about, rows = files.read_metadata(videos), files.read_rows(videos, VIDEOS)
     frame = files.read_columns(videos, *_COLUMNS).to_pandas()
     complete = frame[frame["status"] == COMPLETE]
+    names = _in_order(frame)
     root = locations.root_of(videos, about)
     quarantine = videos.with_name(layout.name(QUARANTINE.name))
     reasons = pages.reasons(files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else [])
     is_still = len(frame) > 0 and storage.is_picture(frame["source_path"].iloc[0])
-    names = _in_order(frame)
-    shown_items = {
-        item: [_located(rows[int(place)], root) for place in np.flatnonzero(complete_of(frame, item))]
+    words = partial(shown.in_words_of, pictures=is_still)
+    chosen = {
+        item: [locations.located(rows[at], root) for at in complete.index[complete["item_id"] == item].tolist()]
         for item in previews.chosen(complete["item_id"].value_counts().to_dict())
     }
-    items = previews.of_items(shown_items, names, root)
+    items = previews.of_items(chosen, names, root)
     captions = texts_of(row for row in companion(videos, CAPTIONS) if row.item_id in items)
-    first = next((row for members in shown_items.values() for row in members), None)
+    sizes = [(row.width, row.height) for members in chosen.values() for row in members]
+    links = {
+        "all corpora and results": root / layout.at("index"),
+        "card (Markdown)": videos.with_name(layout.name("card")),
+        "contact sheet": videos.with_name(layout.name("preview")),
+        "rows (Parquet)": videos,
+        "quarantined rows (Parquet)": quarantine,
+    }
     text = templates.rendered(
         "perturbations.report",
         "corpus.html.j2",
         title=_title(about, frame),
-        totals=[(shown.in_words_of(name, pictures=is_still), value) for name, value in _totals(videos, frame)],
+        totals=[(words(name), value) for name, value in _totals(videos, frame)],
         items=[
-            (item, own.clean, captions.get(item, ())[:_MOST_CAPTIONS], list(_cards(own, root, page)))
-            for item, own in items.items()
+            (item, clean, captions.get(item, ())[:_MOST_CAPTIONS], list(_cards(perturbed, root, page)))
+            for item, (clean, perturbed) in items.items()
         ],
-        categories=_categories(frame, names),
+        categories=pages.categories((name, _of(frame, name)["level"].iloc[0]) for name in names),
         severities=sorted(set(complete["severity"].tolist())),
-        shape=(4, 3) if first is None else (first.width, first.height),
+        shape=sizes[0] if sizes else (4, 3),
         number_of_items=complete["item_id"].nunique(),
         is_still=is_still,
-        words=lambda text: shown.in_words_of(text, pictures=is_still),
+        words=words,
         loading=_loading(videos, root, complete),
-        facts=[shown.in_words_of(fact, pictures=is_still) for fact in _facts(videos, frame, about)],
-        perturbed=[_line(name, frame[frame["perturbation"] == name]) for name in names],
+        facts=[words(fact) for fact in _facts(videos, frame, about)],
+        perturbed=[_line(name, _of(frame, name)) for name in names],
         tables=[table for measure in _MEASURES if (table := _table(complete, names, measure))["rows"]],
         reasons=reasons[:_MOST_REASONS],
         number_of_reasons=len(reasons),
-        links=_links(videos, quarantine, page, root),
+        links=[(name, pages.href(target, page)) for name, target in links.items()],
     )
     storage.write_text(page, text)
 
 
-def complete_of(frame: pd.DataFrame, item: str) -> pd.Series:
-    """Which rows are the complete ones of an item."""
-    return (frame["item_id"] == item) & (frame["status"] == COMPLETE)
-
-
-def _links(path: Path, quarantine: Path, output: Path, root: Path) -> list[tuple[str, str]]:
-    """The page of all pages, and the files beside the manifest, which the same run makes."""
-    there = {
-        "all corpora and results": root / layout.at("index"),
-        "card (Markdown)": path.with_name(layout.name("card")),
-        "contact sheet": path.with_name(layout.name("preview")),
-        "rows (Parquet)": path,
-        "quarantined rows (Parquet)": quarantine,
-    }
-    return [(name, pages.href(target, output)) for name, target in there.items()]
+def _of(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows of a perturbation."""
+    return frame[frame["perturbation"] == name]
 
 
 def _in_order(frame: pd.DataFrame) -> list[str]:
     """The perturbations of the rows, in their suite's order; then those that are not installed here, by name."""
     present = set(frame["perturbation"])
     suites = sorted(set(frame["suite"]) & registry.suites().keys())
-    order = [entry.name for suite in suites for entry in registry.perturbations(suite, "video")]
-    known = [name for name in dict.fromkeys(order) if name in present]
-    return known + sorted(present.difference(known))
+    known = dict.fromkeys(entry.name for suite in suites for entry in registry.perturbations(suite, "video"))
+    return [*(name for name in known if name in present), *sorted(present - known.keys())]
 
 
 def _named(about: Mapping[str, object], frame: pd.DataFrame, name: str) -> str:
@@ -129,25 +124,18 @@ def _loading(path: Path, root: Path, complete: pd.DataFrame) -> list[str]:
     ]
 
 
-def _totals(path: Path, frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """The numbers that the page opens on."""
-    clips, videos = _listed_numbers(path, frame)
-    size = frame["bytes"].sum()
-    return [
-        ("clip" if clips == 1 else "clips", f"{clips:,}"),
-        ("perturbations", f"{frame['perturbation'].nunique():,}"),
-        ("severities", f"{frame['severity'].nunique():,}"),
-        ("videos complete", f"{(frame['status'] == COMPLETE).sum():,} of {videos:,}"),
-        *([("size", shown.size(int(size)))] if size else []),
-    ]
-
-
-def _listed_numbers(path: Path, frame: pd.DataFrame) -> tuple[int, int]:
-    """The numbers of clips and of videos that were asked for; a clip that no rows are of failed before."""
+def _totals(path: Path, frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """The numbers that the page opens on; a clip that no rows are of failed before it was perturbed."""
     listed = sets.read_listed(path)
-    if listed is None:
-        return frame["item_id"].nunique(), len(frame)
-    return listed.listed, listed.listed * listed.scenarios
+    clips, videos = frame["item_id"].nunique(), len(frame)
+    if listed is not None:
+        clips, videos = listed.listed, listed.listed * listed.scenarios
+    yield ("clip" if clips == 1 else "clips"), f"{clips:,}"
+    yield "perturbations", f"{frame['perturbation'].nunique():,}"
+    yield "severities", f"{frame['severity'].nunique():,}"
+    yield "videos complete", f"{(frame['status'] == COMPLETE).sum():,} of {videos:,}"
+    if size := frame["bytes"].sum():
+        yield "size", shown.size(int(size))
 
 
 def _facts(path: Path, frame: pd.DataFrame, about: Mapping[str, object]) -> Iterator[str]:
@@ -160,7 +148,10 @@ def _facts(path: Path, frame: pd.DataFrame, about: Mapping[str, object]) -> Iter
         variants, stored, seeds = (
             ", ".join(sorted(map(str, set(frame[name].dropna())))) for name in ("variant", "storage", "seed")
         )
-        yield f"Variant {variants}; seed {seeds}; storage {stored}{_loss(frame['storage_psnr_db'])}."
+        losses = frame["storage_psnr_db"].astype(float)
+        finite = losses[np.isfinite(losses)]
+        loss = f", at {finite.min():.1f} to {finite.max():.1f} dB from the intended frames" if len(finite) else ""
+        yield f"Variant {variants}; seed {seeds}; storage {stored}{loss}."
     else:
         yield "No clip could be perturbed."
     if lost := sets.losses_sentence(about):
@@ -173,11 +164,6 @@ def _facts(path: Path, frame: pd.DataFrame, about: Mapping[str, object]) -> Iter
     )
     yield "The licence of the clips is that of the dataset that they were made from."
     yield f"Root, the SHA-256 of the manifest, which has the hash of every file: {storage.sha256(path)}."
-
-
-def _loss(losses: pd.Series) -> str:
-    finite = losses[np.isfinite(losses.astype(float))]
-    return f", at {finite.min():.1f} to {finite.max():.1f} dB from the intended frames" if len(finite) else ""
 
 
 def _line(name: str, rows: pd.DataFrame) -> dict[str, object]:
@@ -195,15 +181,6 @@ def _line(name: str, rows: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def _categories(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, list[str]]:
-    """The perturbations by category, in their suite's order."""
-    of_name = frame.drop_duplicates("perturbation").set_index("perturbation")["level"]
-    categories: dict[str, list[str]] = {}
-    for name in names:
-        categories.setdefault(str(of_name[name]), []).append(name)
-    return categories
-
-
 # --- what was measured ------------------------------------------------------------------------------------------------
 
 _MEASURES = {
@@ -219,7 +196,7 @@ _MEASURES = {
 """The title of each table, and how to read it."""
 
 
-def _table(complete: pd.DataFrame, names: Sequence[str], measure: str) -> dict[str, object]:
+def _table(complete: pd.DataFrame, names: Sequence[str], measure: str) -> dict[str, Any]:
     """A measure by perturbation and severity; no rows where nothing was measured."""
     title, note = _MEASURES[measure]
     length = 100 * complete["frame_count"] / complete["source_frame_count"]
@@ -227,19 +204,15 @@ def _table(complete: pd.DataFrame, names: Sequence[str], measure: str) -> dict[s
     if measure == "length":
         frame = frame[frame["perturbation"].isin(frame["perturbation"][length != 100])]
     cells = frame.groupby(["perturbation", "severity"])[measure]
-    means = (cells.agg(lambda own: _mean_psnr(own.tolist())) if measure == "psnr_db" else cells.mean()).unstack()
-    rows = [
-        (name, [_cell(measure, float(value)) for value in means.loc[[name]].to_numpy(float)[0]])
-        for name in names
-        if name in means.index
-    ]
-    if means.isna().all(axis=None):
-        rows = []
-    return {"title": title, "note": note, "severities": [*means.columns], "rows": rows}
+    means = (cells.agg(_mean_psnr) if measure == "psnr_db" else cells.mean()).unstack()
+    means = means.reindex([name for name in names if name in means.index]).astype(float)
+    rows = [(name, [_cell(measure, value) for value in row]) for name, *row in means.itertuples(name=None)]
+    is_measured = bool(means.notna().any(axis=None))
+    return {"title": title, "note": note, "severities": [*means.columns], "rows": rows if is_measured else []}
 
 
-def _mean_psnr(values: Sequence[float]) -> float:
-    mean = mean_psnr(values)
+def _mean_psnr(values: pd.Series) -> float:
+    mean = mean_psnr(values.tolist())
     return math.nan if mean is None else mean
 
 
@@ -261,39 +234,23 @@ def _shade(share: float) -> int:
 # --- clips that play --------------------------------------------------------------------------------------------------
 
 
-def _cards(own: previews.ItemPreviews, root: Path, output: Path) -> Iterator[dict[str, Any]]:
+def _cards(
+    perturbed: Mapping[str, Sequence[tuple[VideoRow, previews.Preview]]], root: Path, output: Path
+) -> Iterator[dict[str, Any]]:
     """What the grid shows of each perturbation of an item."""
-    for name, pairs in own.perturbed.items():
-        of_severities = [
-            {
-                "severity": row.severity,
-                "preview": preview,
-                "measured": _numbers(row),
-                "href": pages.href(root / row.path, output) if row.path and _plays(row) else "",
-            }
-            for row, preview in pairs
-        ]
+    for name, pairs in perturbed.items():
+        of_severities = []
+        for row, preview in pairs:
+            plays = row.path and row.storage.startswith("video/") and tars.named(row.path) is None
+            href = pages.href(root / row.path, output) if row.path and plays else ""
+            own = {"severity": row.severity, "preview": preview, "measured": _numbers(row), "href": href}
+            of_severities.append(own)
         whole = any(previews.moves_frames(row) for row, _ in pairs)
         yield {"name": name, "category": pairs[0][0].level, "whole": whole, "severities": of_severities}
 
 
-def _plays(row: VideoRow) -> bool:
-    """Whether a browser can play what is stored: a video in a file of its own."""
-    return row.storage.startswith("video/") and tars.named(row.path or "") is None
-
-
 def _numbers(row: VideoRow) -> list[str]:
     """What was measured of a clip, in words."""
-    known = []
-    if row.psnr_db is not None and not math.isnan(row.psnr_db):
-        known.append("unchanged" if row.psnr_db == math.inf else f"PSNR {row.psnr_db:.1f} dB")
-    if row.ssim is not None and not math.isnan(row.ssim):
-        known.append(f"SSIM {row.ssim:.2f}")
-    return known
-
-
-def _located(row: VideoRow, root: Path) -> VideoRow:
-    try:
-        return locations.located(row, root)
-    except ManifestError as error:
-        raise ManifestError(f"the row of {row.item_id!r} under {row.perturbation}: {error}") from error
+    psnr, ssim = (math.nan if value is None else value for value in (row.psnr_db, row.ssim))
+    of_psnr = "unchanged" if psnr == math.inf else f"PSNR {psnr:.1f} dB"
+    return [text for text, value in ((of_psnr, psnr), (f"SSIM {ssim:.2f}", ssim)) if not math.isnan(value)]

@@ -1,9 +1,9 @@
-"""What the pages of this package share: links, and the reasons for which items lack."""
+"""What the pages of this package share: links, categories, and the reasons for which items lack."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,6 +15,14 @@ _MOST_ITEMS = 5
 def href(target: Path, page: Path) -> str:
     """A link from a page to a file, which holds wherever both are moved together."""
     return quote(os.path.relpath(os.path.abspath(target), os.path.abspath(page.parent)))
+
+
+def categories(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Perturbations by category, in the order of pairs of a name and a category."""
+    known: dict[str, list[str]] = {}
+    for name, category in pairs:
+        known.setdefault(category, []).append(name)
+    return known
 
 
 def reasons(rows: Sequence[QuarantineRow]) -> list[dict[str, object]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -53,35 +53,41 @@ def from_video(
         needs_donors = not donors and guides.takes_frames(entry.guide)
         return needs_donors or (is_picture and not entry.applies_to_one_frame)
 
+    every = {entry.name for entry in registry.perturbations(kind="video")}
     keys: dict[str, None] = {}
     left_out = []
     for name in names:
-        is_one = "/" in name or any(entry.name == name for entry in registry.perturbations(kind="video"))
-        of_suite = [] if is_one else registry.perturbations(name, "video")
+        of_suite = [] if "/" in name or name in every else registry.perturbations(name, "video")
         left_out += [entry.key for entry in of_suite if lacks(entry)]
         keys |= dict.fromkeys([entry.key for entry in of_suite] or [recipe.entry_of("video", name).key])
+    entries = [recipe.entry_of("video", key, variant) for key in keys if key not in left_out]
+    if severities is None:
+        shared = set[int].intersection(*(set(entry.severities) for entry in entries)) if entries else set()
+        severities = [1, 3, 5] if shared >= {1, 3, 5} else sorted(shared)
     read = functools.cache(lambda row: _Remembering(**vars(source_of(row))))
-    rows_of: dict[tuple[str, CleanClip], AnalysisRow] = {}
+    known: dict[tuple[str, CleanClip], AnalysisRow] = {}
 
     def analysed(analysis: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
-        known = analysis.text, clip
-        if known not in rows_of:
-            rows_of[known] = clean_clips.analysed_now(analysis, clip)
-        return rows_of[known]
+        if (analysis.text, clip) not in known:
+            known[analysis.text, clip] = clean_clips.analysed_now(analysis, clip)
+        return known[analysis.text, clip]
 
-    entries = {key: recipe.entry_of("video", key, variant) for key in keys if key not in left_out}
-    if severities is None:
-        shared = set[int].intersection(*(set(entry.severities) for entry in entries.values())) if entries else set()
-        severities = [1, 3, 5] if shared >= {1, 3, 5} else sorted(shared)
-    rows = []
-    for key, entry in entries.items():
-        images = images_of(
-            entry, row, donors, severities=severities, seed=seed, read=read, analysed=analysed, latest=_LATEST
-        )
-        rows.append((key.partition("/")[2], images))
-    columns = ["clean", *(f"severity {severity}" for severity in severities)]
-    write_picture(contact_sheet(rows, columns, title=row.item_id), output)
+    how: dict[str, Any] = {
+        "severities": severities,
+        "seed": seed,
+        "read": read,
+        "analysed": analysed,
+        "latest": _LATEST,
+    }
+    rows = [(entry.name, images_of(entry, row, donors, **how)) for entry in entries]
+    _write(rows, severities, row.item_id, output)
     return left_out
+
+
+def _write(rows: Sequence[tuple[str, Sequence[Image | None]]], severities: Sequence[int], title: str, to: Path) -> None:
+    """Write the sheet of each perturbation's clean picture and those of its severities."""
+    columns = ["clean", *(f"severity {severity}" for severity in severities)] if rows else []
+    write_picture(contact_sheet(rows, columns, title=title), to)
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,7 @@ def images_of(
     source, others = read(row), [read(donor) for donor in donors]
     temporal = entry.moves_frames
     places = _places(row.frame_count, latest, temporal=temporal)
-    images = [_shown(source.frames(set(places)), places)]
+    images = [_in_one(_in_order(source.frames(set(places)), places))]
     for severity in severities:
         video = recipe.make(entry, severity, seed=seed, storage=tiers.Unstored(), donors="--donors")
         facts = clean_clips.facts_now(video, source, others, analysed)
@@ -126,7 +132,7 @@ def images_of(
         places = _places(planned.num_frames, latest, temporal=temporal)
         if planned.stores_stream:
             planned = rendering.planned_clip(video, _begun(source, places[-1]))
-        images.append(_shown(planned.frames(only=set(places)), places))
+        images.append(_in_one(_in_order(planned.frames(only=set(places)), places)))
     return images
 
 
@@ -153,12 +159,6 @@ def _begun(source: CleanClip, place: int) -> CleanClip:
     return replace(source, clip=replace(clip, end_s=end_s))
 
 
-def _shown(frames: Iterable[Frame], places: Sequence[int]) -> Image:
-    """The frames at these places: one as it is, several tiled."""
-    images = {frame.position: frame.image for frame in frames}
-    return _in_one([images[place] for place in places])
-
-
 def preview(videos: Path, output: Path) -> None:
     """Draw all perturbations and severities of the first complete item of a `videos` manifest."""
     from_manifest(videos, output, item=None, names=None, severities=range(1, 8))
@@ -173,63 +173,64 @@ def from_manifest(
     Raises `ManifestError` when no row of the item is complete, or none of these names.
     """
     about = files.read_metadata(path)
-    root = locations.root_of(path, about)
-    rows = files.read_rows(path, VIDEOS)
-
-    def is_shown(row: VideoRow) -> bool:
-        return (
-            row.status == COMPLETE
-            and (item is None or composed(item) == composed(row.item_id))
-            and (names is None or bool({row.suite, row.perturbation, f"{row.suite}/{row.perturbation}"} & set(names)))
-            and row.severity in severities
-        )
-
-    first = next(filter(is_shown, rows), None)
-    if first is None and item is None and all(row.status != COMPLETE for row in rows):
+    complete = [row for row in files.read_rows(path, VIDEOS) if row.status == COMPLETE]
+    if item is None and not complete:
         of = f"{about.get('suite', 'the corpus')} on {about.get('dataset', 'no dataset')}"
-        title = f"{of}: no picture, because every clip is quarantined or missing"
-        write_picture(contact_sheet([], [], title=title), output)
+        _write([], [], f"{of}: no picture, because every clip is quarantined or missing", output)
         return
-    if first is None:
+    shown = [
+        row
+        for row in complete
+        if (item is None or composed(item) == composed(row.item_id))
+        and (names is None or not {row.suite, row.perturbation, f"{row.suite}/{row.perturbation}"}.isdisjoint(names))
+        and row.severity in severities
+    ]
+    if not shown:
         raise ManifestError(f"{path} has no complete row{'' if item is None else f' of {item!r}'} to draw")
-    chosen = [locations.located(row, root) for row in rows if row.item_id == first.item_id and is_shown(row)]
-    by_name: dict[str, dict[int, VideoRow]] = defaultdict(dict)
-    for row in chosen:
-        by_name[row.perturbation][row.severity] = row
-    shown = sorted({row.severity for row in chosen})
-    clean = functools.cache(lambda temporal: _clean(chosen[0], temporal=temporal))
-    lines = []
-    for name in [entry.name for entry in registry.perturbations(first.suite) if entry.name in by_name]:
-        temporal = registry.get(f"{first.suite}/{name}").moves_frames
-        images = [
-            _perturbed(by_name[name][severity], temporal=temporal) if severity in by_name[name] else None
-            for severity in shown
-        ]
-        lines.append((name, [clean(temporal), *images]))
-    columns = ["clean", *(f"severity {severity}" for severity in shown)]
-    write_picture(contact_sheet(lines, columns, title=f"{first.dataset}: {first.item_id}"), output)
+    first, root = shown[0], locations.root_of(path, about)
+    own = [locations.located(row, root) for row in shown if row.item_id == first.item_id]
+    by_key = {(row.perturbation, row.severity): row for row in own}
+    every = sorted({row.severity for row in own})
+    clean = functools.cache(
+        lambda temporal: _in_one(clean_frames(own[0], functools.partial(_places, temporal=temporal)))
+    )
+    lines: list[tuple[str, list[Image | None]]] = []
+    for entry in registry.perturbations(first.suite):
+        places = functools.partial(_places, temporal=entry.moves_frames)
+        rows = [by_key.get((entry.name, severity)) for severity in every]
+        if any(rows):
+            pictures = [None if row is None else _in_one(perturbed_frames(row, places)) for row in rows]
+            lines.append((entry.name, [clean(entry.moves_frames), *pictures]))
+    _write(lines, every, f"{first.dataset}: {first.item_id}", output)
 
 
-def source_clip(row: VideoRow) -> MediaClip:
-    """The clean clip of a row, whose paths are absolute."""
-    return MediaClip(Path(row.source_path), row.start_s, row.end_s)
+# --- frames of stored clips -------------------------------------------------------------------------------------------
+
+PlacesOf = Callable[[int], Sequence[int]]
+"""Which frames are shown of a number of them."""
 
 
-def _perturbed(row: VideoRow, *, temporal: bool) -> Image:
-    """The frames that are shown of a perturbed clip, whose paths are absolute. Raises `MediaError`."""
-    places = _places(row.stored_frames or row.frame_count, temporal=temporal)
-    images = dict(zip(places, open_clip(row, places), strict=True))
-    return _in_one([images[place] for place in places])
+def perturbed_frames(row: VideoRow, places_of: PlacesOf) -> list[Image]:
+    """Frames of a perturbed clip, whose paths are absolute. Raises `MediaError`."""
+    places = places_of(row.stored_frames or row.frame_count)
+    distinct = sorted(set(places))
+    images = dict(zip(distinct, open_clip(row, distinct), strict=True))
+    return [images[place] for place in places]
 
 
-def _clean(row: VideoRow, *, temporal: bool) -> Image:
-    """The clean clip's frames at the places that `_perturbed` shows. Raises `MediaError`."""
-    stored = recipe.parse(row.recipe).storage
-    places = _places(row.source_frame_count, temporal=temporal)
-    if isinstance(stored, tiers.StoredFrames) and not temporal:
-        sampled = uniform_indices(stored.num_frames, row.source_frame_count)
-        places = [sampled[len(sampled) // 2]]
-    return _shown(decoding.decode(source_clip(row), only=set(places)), places)
+def clean_frames(row: VideoRow, places_of: PlacesOf) -> list[Image]:
+    """The clean clip's frames at the places that `perturbed_frames` shows. Raises `MediaError`."""
+    stored, count = recipe.parse(row.recipe).storage, row.source_frame_count
+    sampled = uniform_indices(stored.num_frames, count) if isinstance(stored, tiers.StoredFrames) else range(count)
+    places = [sampled[place] for place in places_of(len(sampled))]
+    clip = MediaClip(Path(row.source_path), row.start_s, row.end_s)
+    return _in_order(decoding.decode(clip, only=set(places)), places)
+
+
+def _in_order(frames: Iterator[Frame], places: Sequence[int]) -> list[Image]:
+    """The frames at these places, of which some may be the same."""
+    images = {frame.position: frame.image for frame in frames}
+    return [images[place] for place in places]
 
 
 # One frame cannot show a change of time: a temporal perturbation is shown by six frames, in order, row by row.

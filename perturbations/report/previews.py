@@ -5,22 +5,20 @@ from __future__ import annotations
 import base64
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-from perturbations.api.opening import open_clip
 from perturbations.base.arrays import Image, uniform_indices
 from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError
 from perturbations.base.storage import Profile, is_picture
 from perturbations.manifest.kinds import VideoRow
-from perturbations.media import decoding, encoding
+from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
-from perturbations.plan import recipe, tiers
 from perturbations.report import preview
 from perturbations.suites import registry
 
@@ -36,8 +34,7 @@ _ITEMS = 3
 _MOST_BYTES = 4_000_000  # of the previews on a page, as text; those of the first item are there in any case
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(NamedTuple):
     """A clip that plays, or why there is none; addresses are of data inside the page.
 
     Attributes:
@@ -51,23 +48,16 @@ class Preview:
     note: str = ""
 
 
-@dataclass
-class ItemPreviews:
-    """An item's previews.
+ItemPreviews = tuple[dict[bool, Preview], dict[str, list[tuple[VideoRow, Preview]]]]
+"""Of an item the clean clip, its beginning (False), and all of it (True), as far as perturbed ones are beside it; and
+the previews of each perturbation in order, each with its row, by severity."""
 
-    Attributes:
-        clean: the clean clip: its beginning (False), and all of it (True), as far as perturbed ones are beside it.
-        perturbed: those of each perturbation in order, each with its row, by severity.
-    """
 
-    clean: dict[bool, Preview] = field(default_factory=dict)
-    perturbed: dict[str, list[tuple[VideoRow, Preview]]] = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        """How much they take on a page, in characters."""
-        shown = [*self.clean.values(), *(preview for pairs in self.perturbed.values() for _, preview in pairs)]
-        return sum(len(preview.video) + len(preview.still) for preview in shown)
+def size_of(previews: ItemPreviews) -> int:
+    """How much the previews of an item take on a page, in characters."""
+    clean, perturbed = previews
+    shown = [*clean.values(), *(own for pairs in perturbed.values() for _, own in pairs)]
+    return sum(len(own.video) + len(own.still) for own in shown)
 
 
 def chosen(complete: Mapping[str, int]) -> list[str]:
@@ -86,23 +76,23 @@ def of_items(items: Mapping[str, Sequence[VideoRow]], names: Sequence[str], root
     held: dict[str, ItemPreviews] = {}
     for item_id, rows in items.items():
         own = _of_item(rows, names, root)
-        if held and own.size + sum(other.size for other in held.values()) > _MOST_BYTES:
+        if held and size_of(own) + sum(map(size_of, held.values())) > _MOST_BYTES:
             break
         held[item_id] = own
     return held
 
 
 def _of_item(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> ItemPreviews:
-    own = ItemPreviews()
+    clean: dict[bool, Preview] = {}
+    perturbed: dict[str, list[tuple[VideoRow, Preview]]] = {}
     for name in names:
         members = sorted((row for row in rows if row.perturbation == name), key=lambda row: row.severity)
         whole = any(map(moves_frames, members))
-        if members and whole not in own.clean:
-            own.clean[whole] = _preview(members[0], root, partial(_clean_frames, whole=whole))
+        if members and whole not in clean:
+            clean[whole] = _preview(members[0], root, preview.clean_frames, whole)
         if members:
-            frames = partial(_frames, whole=whole)
-            own.perturbed[name] = [(row, _preview(row, root, frames)) for row in members]
-    return own
+            perturbed[name] = [(row, _preview(row, root, preview.perturbed_frames, whole)) for row in members]
+    return clean, perturbed
 
 
 def moves_frames(row: VideoRow) -> bool:
@@ -123,31 +113,13 @@ def _places(held: int, fps: float, *, whole: bool) -> list[int]:
     return [start + step * place for place in range(_FRAMES)]
 
 
-def _frames(row: VideoRow, *, whole: bool) -> list[Image]:
-    held = row.stored_frames or row.frame_count
-    places = _places(held, row.fps, whole=whole or row.stored_frames is not None)
-    distinct = sorted(set(places))
-    images = dict(zip(distinct, open_clip(row, distinct), strict=True))
-    return [images[place] for place in places]
-
-
-def _clean_frames(row: VideoRow, *, whole: bool) -> list[Image]:
-    """The clean clip's frames at the places that `_frames` shows."""
-    stored = recipe.parse(row.recipe).storage
-    if isinstance(stored, tiers.StoredFrames):
-        sampled = uniform_indices(stored.num_frames, row.source_frame_count)
-        places = [sampled[place] for place in _places(len(sampled), row.fps, whole=True)]
-    else:
-        places = _places(row.source_frame_count, row.fps, whole=whole)
-    decoded = decoding.decode(preview.source_clip(row), only=set(places))
-    images = {frame.position: frame.image for frame in decoded}
-    return [images[place] for place in places]
-
-
-def _preview(row: VideoRow, root: Path, frames: Callable[[VideoRow], list[Image]]) -> Preview:
+def _preview(
+    row: VideoRow, root: Path, frames_of: Callable[[VideoRow, preview.PlacesOf], list[Image]], whole: bool
+) -> Preview:
     """A preview; where a file is missing or damaged, the reason. A page of the others is still of use."""
+    whole = whole or row.stored_frames is not None
     try:
-        images = [_small(image) for image in frames(row)]
+        images = [_small(image) for image in frames_of(row, partial(_places, fps=row.fps, whole=whole))]
     except (MediaError, ManifestError, IndexError) as error:
         return Preview(note=" ".join(str(error).replace(f"{root}/", "").split())[:120])
     video = "" if is_picture(row.source_path) else _address("video/mp4", _played(images))
