@@ -41,7 +41,7 @@ class Feature:
         summary: what it is for.
         places: its kinds of files -> their paths with fields in braces, for `manifest.layout`.
         fields: the fields of these paths that are no plain names -> what they may hold, as a regular expression.
-        kinds: gives the kinds of its manifests (`manifest.kind.RowKind`).
+        kinds: gives the kinds of its manifests (`manifest.kinds.RowKind`).
         corpus_files: those of its kinds of files that lie beside each corpus's manifests.
         caption_files: those that lie beside each manifest of perturbed captions.
         section: the type of its section of `config.yaml`, whose key is the feature's name.

@@ -12,7 +12,7 @@ from perturbations.base.project import need_models
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.exports import registry
 from perturbations.exports.registry import MEGABYTE, Request, Terms
-from perturbations.manifest.kind import RowKind
+from perturbations.manifest.kinds import RowKind
 
 
 def add(commands: Commands) -> None:

@@ -7,16 +7,43 @@ Standard library only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
 
-from perturbations.manifest.kind import COMPLETE as COMPLETE
-from perturbations.manifest.kind import MISSING as MISSING
-from perturbations.manifest.kind import QUARANTINED as QUARANTINED
-from perturbations.manifest.kind import QuarantineStage as QuarantineStage
-from perturbations.manifest.kind import RowKind as RowKind
-from perturbations.manifest.kind import RowStatus as RowStatus
-from perturbations.manifest.kind import RowT as RowT
+RowStatus = Literal["complete", "quarantined", "missing"]
+COMPLETE: RowStatus = "complete"
+QUARANTINED: RowStatus = "quarantined"
+MISSING: RowStatus = "missing"
+"""Listed, but there is no video file: known before any job."""
+
+QuarantineStage = Literal["annotation", "source", "analysis", "video"]
+
+RowT = TypeVar("RowT")
+
+
+@dataclass(frozen=True)
+class RowKind(Generic[RowT]):
+    """One kind of manifest.
+
+    Attributes:
+        name: of the kind.
+        row: the type of its rows.
+        key: the columns that identify a row and order them.
+        complete: the type of its complete rows, where those have more columns filled.
+        files: the paths of the manifests of this kind, by the names that they have in `manifest.layout`, with their
+            fields in braces.
+    """
+
+    name: str
+    row: type[RowT]
+    key: tuple[str, ...]
+    complete: type[RowT] | None = None
+    files: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def type_of(self, status: object) -> type[RowT]:
+        """The type of a row of that status."""
+        return self.complete if self.complete is not None and status == COMPLETE else self.row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

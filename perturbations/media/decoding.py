@@ -13,7 +13,7 @@ import av.error
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.storage import is_picture
-from perturbations.media import containers, opening, pixels, stills
+from perturbations.media import containers, opening, pixels
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 
 
@@ -29,6 +29,8 @@ def decode(clip: MediaClip, *, only: Collection[int] | None = None, in_file: boo
     if is_picture(clip.path):
         if (clip.start_s, clip.end_s) != (None, None):
             raise MediaError("a picture has no span in seconds")
+        from perturbations.media import stills  # not at the top: of a video, a job needs none of it
+
         if only is None or 0 in only:
             yield Frame(stills.read(clip.path), 0, 0)
         return

@@ -34,7 +34,7 @@ from perturbations.base.errors import (
     ToolError,
 )
 from perturbations.base.storage import OUTPUT_ERRNOS, PICTURES, Profile, output_errors
-from perturbations.media import opening, pixels, stills
+from perturbations.media import opening, pixels
 from perturbations.media.clip import Frame, Timing
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def encode(
     Raises `OutputError` when the disk refuses, `MediaError` when there is no frame, or more than a picture holds.
     """
     if profile in PICTURES.values():
+        from perturbations.media import stills
+
         images = [frame.image for frame in frames]
         if len(images) != 1:
             raise MediaError(f"a picture has one frame, not {len(images)}")

@@ -13,7 +13,7 @@ import numpy as np
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.media import opening, pixels, stills
+from perturbations.media import opening, pixels
 from perturbations.media.clip import VideoInfo
 
 
@@ -36,6 +36,8 @@ def probe(path: Path) -> VideoInfo:
     picture is decoded.
     """
     if storage.is_picture(path):
+        from perturbations.media import stills
+
         return stills.describe(path)
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
