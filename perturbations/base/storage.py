@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +44,14 @@ OUTPUT_ERRNOS = {
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some
 _TEMPORARY = ".part-"
 _LEFTOVER = re.compile(rf"\.(.*){re.escape(_TEMPORARY)}[0-9a-f]{{12}}((?:\.[^.]*)?)", re.DOTALL)
+
+
+def composed(name: str) -> str:
+    """A name in its composed form (NFC): by this form names are compared.
+
+    macOS and its archives decompose the names of files ("e" and an accent for "é"), annotations seldom do.
+    """
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def file_stem(item_id: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations.base.names import composed
+from perturbations.base.storage import composed
 from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.parsing import lines, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of

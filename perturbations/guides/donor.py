@@ -59,12 +59,12 @@ class _FrameEmbedding(AnalysisRecipe):
         """The vector of each clip, and the model that gave it."""
         from perturbations.analysis import descriptor
         from perturbations.base.arrays import SAMPLED, uniform_indices
-        from perturbations.media.footage import footage_of_each
+        from perturbations.media.footage import frames_of_each
 
-        footages = footage_of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED, num_frames), tick)
+        footage = frames_of_each(clips, lambda clip: uniform_indices(SAMPLED, clip.num_frames), tick)
         sampled = [
-            [seen.frames[place] for place in uniform_indices(SAMPLED, seen.num_frames)]
-            for seen in footages
+            [seen[place] for place in uniform_indices(SAMPLED, clip.num_frames)]
+            for clip, seen in zip(clips, footage, strict=True)
             if not isinstance(seen, MediaError)
         ]
         identity: Mapping[str, object] = {"backend": "offline", "descriptor": "colours and their places"}
@@ -78,7 +78,7 @@ class _FrameEmbedding(AnalysisRecipe):
         backend = canonical({"embedding": {**identity, "query": "video"}})
         return [
             seen if isinstance(seen, MediaError) else Analysed(vector=tuple(next(vectors).tolist()), backend=backend)
-            for seen in footages
+            for seen in footage
         ]
 
     def _embedded(self, model: clip_model.ClipModel, clips: list[list[Image]]) -> npt.NDArray[np.float32]:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from perturbations.base.arrays import Image
     from perturbations.guides.registry import Before, Clips, Files, Parameters, Results
-    from perturbations.media.footage import CleanClip, Footage
+    from perturbations.media.footage import CleanClip
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
+    _Footage = tuple[CleanClip, Mapping[int, Image]]
     _Detector = owlv2.OpenVocabularyDetector | yolo_world.WorldDetector
 
 _CAPTIONED_FRAMES = 16
@@ -117,18 +119,18 @@ class ObjectAnalysis(AnalysisRecipe):
     def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
         """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
         from perturbations.analysis import saliency
-        from perturbations.media.footage import footage_of_each
+        from perturbations.media.footage import frames_of_each
 
         if self.is_offline:
             # The offline detector needs many frames, but small ones.
-            footages = footage_of_each(clips, _around_sampled, tick, saliency.shrunk)
+            footage = frames_of_each(clips, _around_sampled, tick, saliency.shrunk)
         else:
-            footages = footage_of_each(clips, _sampled_and_each_second, tick)
-        whole = [seen for seen in footages if not isinstance(seen, MediaError)]
+            footage = frames_of_each(clips, lambda clip: [*_sampled(clip), *_each_second(clip)], tick)
+        whole = [(clip, seen) for clip, seen in zip(clips, footage, strict=True) if not isinstance(seen, MediaError)]
         with ticking_on(tick):
             search = _offline if self.is_offline else _pretrained
             results = iter(list(search(canonical(self.model), whole)) if whole else ())
-        return [seen if isinstance(seen, MediaError) else next(results) for seen in footages]
+        return [seen if isinstance(seen, MediaError) else next(results) for seen in footage]
 
 
 class MainObjectGuide(GuideRecipe):
@@ -160,38 +162,36 @@ class MainObjectGuide(GuideRecipe):
 # --- the search ------------------------------------------------------------------------------------------------------
 
 
-def _offline(model: str, clips: Sequence[Footage]) -> Iterator[Analysed]:
+def _offline(model: str, clips: Sequence[_Footage]) -> Iterator[Analysed]:
     import numpy as np
 
     from perturbations.analysis import saliency
 
     identity = {"backend": "offline", "detector": "motion, else a central region"}
     alike = np.ones(1, np.float32)  # one object per clip: all boxes are of one track
-    for clip in clips:
-        size = clip.height, clip.width
-        seen = [saliency.sighting(clip.frames, position, size) for position in _sampled(clip.num_frames)]
+    for clip, frames in clips:
+        seen = [saliency.sighting(frames, position, clip.size[::-1]) for position in _sampled(clip)]
         detected = [[tracking.Detection(frame.box, frame.overlap, "", alike)] for frame in seen]
         yield _result(clip, detected, [frame.source for frame in seen], None, (), identity)
 
 
-def _pretrained(model: str, clips: Sequence[Footage]) -> Iterator[Analysed]:
+def _pretrained(model: str, clips: Sequence[_Footage]) -> Iterator[Analysed]:
     captioner, nouns, detector, roles = _object_models(model)
-    seconds = [[clip.frames[place] for place in _each_second(clip.num_frames, clip.fps)] for clip in clips]
+    seconds = [[frames[place] for place in _each_second(clip)] for clip, frames in clips]
     captions = captioner.describe(seconds)
     keywords = nouns.keywords(captions)
     # All frames of all clips in one list, each with its own clip's words.
-    positions = [_sampled(clip.num_frames) for clip in clips]
-    pictures = [clip.frames[place] for clip, sampled in zip(clips, positions, strict=True) for place in sampled]
-    words_of = [words for words, sampled in zip(keywords, positions, strict=True) for _ in sampled]
+    pictures = [frames[place] for clip, frames in clips for place in _sampled(clip)]
+    words_of = [words for words, (clip, _) in zip(keywords, clips, strict=True) for _ in _sampled(clip)]
     found = iter(detector.detect(pictures, words_of))
     identity = {"backend": "pretrained", **roles}
-    for clip, sampled, caption, words in zip(clips, positions, captions, keywords, strict=True):
-        detected = [next(found) for _ in sampled]
-        yield _result(clip, detected, ["detector"] * len(sampled), caption, words, identity)
+    for (clip, _), caption, words in zip(clips, captions, keywords, strict=True):
+        detected = [next(found) for _ in _sampled(clip)]
+        yield _result(clip, detected, ["detector"] * len(detected), caption, words, identity)
 
 
 def _result(
-    clip: Footage,
+    clip: CleanClip,
     detected: Sequence[Sequence[tracking.Detection]],
     sources: Sequence[_Source],
     caption: str | None,
@@ -203,7 +203,7 @@ def _result(
     result = MainObjects(
         caption=caption,
         keywords=tuple(keywords),
-        positions=tuple(_sampled(clip.num_frames)),
+        positions=tuple(_sampled(clip)),
         objects=objects,
         boxes=tuple(ranked[0]["box"] if ranked else None for ranked in objects),
         tracks=tuple(ranked[0]["track"] if ranked else None for ranked in objects),
@@ -212,28 +212,24 @@ def _result(
     return Analysed(result=result.text, backend=canonical({"main_object": identity}))
 
 
-def _sampled(num_frames: int) -> list[int]:
+def _sampled(clip: CleanClip) -> list[int]:
     from perturbations.base.arrays import SAMPLED, uniform_indices
 
-    return uniform_indices(SAMPLED, num_frames)
+    return uniform_indices(SAMPLED, clip.num_frames)
 
 
-def _around_sampled(num_frames: int, fps: float) -> set[int]:
+def _around_sampled(clip: CleanClip) -> set[int]:
     from perturbations.analysis import saliency
 
-    return saliency.neighbourhood(set(_sampled(num_frames)), num_frames)
+    return saliency.neighbourhood(set(_sampled(clip)), clip.num_frames)
 
 
-def _each_second(num_frames: int, fps: float) -> list[int]:
+def _each_second(clip: CleanClip) -> list[int]:
     """The captioner's frames: one per second, at most 16."""
-    from perturbations.media.clip import uniform_indices
+    from perturbations.base.arrays import uniform_indices
 
-    seconds = max(1, round(num_frames / fps))
-    return uniform_indices(min(_CAPTIONED_FRAMES, seconds, num_frames), num_frames)
-
-
-def _sampled_and_each_second(num_frames: int, fps: float) -> set[int]:
-    return {*_sampled(num_frames), *_each_second(num_frames, fps)}
+    seconds = max(1, round(clip.num_frames / clip.fps))
+    return uniform_indices(min(_CAPTIONED_FRAMES, seconds, clip.num_frames), clip.num_frames)
 
 
 # A job loads its models once.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import Field
 
@@ -118,32 +118,21 @@ def _cached_times(clip: MediaClip, num_frames: int, sha256: str) -> list[float]:
     return decoding.frame_times(clip, num_frames)
 
 
-class Footage(NamedTuple):
-    """The frames of a clip that an analysis needs, by position, and the size and clock of the clip."""
-
-    frames: Mapping[int, Image]
-    num_frames: int
-    height: int
-    width: int
-    fps: float
-
-
-def footage_of_each(
+def frames_of_each(
     clips: Sequence[CleanClip],
-    positions: Callable[[int, float], Collection[int]],
+    positions: Callable[[CleanClip], Collection[int]],
     tick: Tick,
     kept: Callable[[Image], Image] = lambda image: image,
-) -> list[Footage | MediaError]:
-    """The footage of each clip, or its error; `positions` takes a clip's number of frames and its fps.
+) -> list[dict[int, Image] | MediaError]:
+    """The frames of each clip at some of its positions, by position, or the clip's error.
 
     `kept` converts each frame before it is kept.
     """
-    footages: list[Footage | MediaError] = []
+    footage: list[dict[int, Image] | MediaError] = []
     for clip in clips:
         try:
-            wanted = set(positions(clip.num_frames, clip.fps))
-            frames = {frame.position: kept(frame.image) for frame in ticking(clip.frames(wanted), tick)}
-            footages.append(Footage(frames, clip.num_frames, clip.height, clip.width, clip.fps))
+            wanted = set(positions(clip))
+            footage.append({frame.position: kept(frame.image) for frame in ticking(clip.frames(wanted), tick)})
         except MediaError as error:
-            footages.append(error)
-    return footages
+            footage.append(error)
+    return footage

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
-from perturbations.base.names import composed
-from perturbations.base.storage import PICTURE_EXTENSIONS, is_picture
+from perturbations.base.storage import PICTURE_EXTENSIONS, composed, is_picture
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
 from perturbations.datasets import registry

@@ -15,7 +15,7 @@ from perturbations.api.opening import open_clip
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
-from perturbations.base.names import composed
+from perturbations.base.storage import composed
 from perturbations.engine import clean_clips, rendering
 from perturbations.engine.clean_clips import source_of
 from perturbations.guides import registry as guides

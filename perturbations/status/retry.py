@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
-from perturbations.base.names import composed
+from perturbations.base.storage import composed
 from perturbations.manifest import files, layout
 
 _RetriedRow = tuple[str, Path, Path]
