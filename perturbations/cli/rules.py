@@ -45,9 +45,11 @@ def prepared(words: Sequence[str]) -> Callable[[], None]:
     name, *given = words
     root = root_of(words)
     gc.disable()  # imports make objects that stay: to look through them again and again is a fifth of a job's start
-    work = partial(job(name), **arguments(given, root))
-    gc.freeze()
-    gc.enable()
+    try:
+        work = partial(job(name), **arguments(given, root))
+    finally:
+        gc.freeze()
+        gc.enable()
     os.chdir(root)
     things.use_recorded()
     return work
