@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Literal
 
-from perturbations.manifest.kind import RowKind
+from perturbations.manifest.kinds import RowKind
 
 ModificationKind = Literal["temporal", "object"]
 
