@@ -11,7 +11,7 @@ from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.base.records import digest
 from perturbations.base.storage import output_errors
 from perturbations.engine.clean_clips import scratch_file
-from perturbations.engine.frame_orders import frames_at
+from perturbations.engine.frame_orders import frames_at, showing
 from perturbations.engine.planned import PlannedClip, Seen, realizations
 from perturbations.media import decoding, encoding, pixels, probing, received
 from perturbations.media.clip import Frame, MediaClip, even
@@ -24,8 +24,8 @@ def codec_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     arguments = recipe.entry.encoding(recipe.params)
     drawn = realizations(recipe, source)
 
-    def write_stream(path: Path, tick: Tick) -> None:
-        _write_stream(source.whole, path, arguments, tick)
+    def write_stream(path: Path, tick: Tick, seen: Seen | None) -> None:
+        _write_stream(source.whole, path, arguments, tick, None if source.cut else seen)
         if (damage := recipe.entry.damage) is not None:
             with output_errors(path):
                 path.write_bytes(damage(drawn(None), path.read_bytes(), **recipe.params))
@@ -38,7 +38,7 @@ def codec_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
             yield from at_clean_times(_received(source.clip.path, source, only, tick, damage=str(damage)), source)
             return
         name = digest([recipe.text, whole.sha256, whole.clip.start_s, whole.clip.end_s])
-        with scratch_file(whole, name, lambda path: write_stream(path, tick)) as path:
+        with scratch_file(whole, name, lambda path: write_stream(path, tick, seen)) as path:
             if recipe.entry.damage is not None:
                 yield from at_clean_times(_received(path, source, only, tick), source)
                 return
@@ -66,7 +66,9 @@ def codec_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     )
 
 
-def _write_stream(source: CleanClip, path: Path, wanted: Mapping[str, str | int | Fraction], tick: Tick) -> None:
+def _write_stream(
+    source: CleanClip, path: Path, wanted: Mapping[str, str | int | Fraction], tick: Tick, seen: Seen | None
+) -> None:
     """Write the encoder's own output for the whole video; `wanted` are its arguments.
 
     Whatever the file holds, the encoder gets the frames that decoding gives: so an array, or another file of the same
@@ -76,7 +78,7 @@ def _write_stream(source: CleanClip, path: Path, wanted: Mapping[str, str | int 
     arguments["pix_fmt"] = pixels.storable_pix_fmt(str(arguments["pix_fmt"]), source.width, source.height)
     info = probing.probe(source.clip.path)
     arguments |= pixels.tagged_bt601(info.primaries, info.transfer)
-    frames = ticking(decoding.decode(source.clip), tick)
+    frames = showing(ticking(decoding.decode(source.clip), tick), seen)
     fed = "rgb24"
     if arguments["pix_fmt"] == "yuv420p":
         fed, to_planes = "yuv420p", pixels.to_planes()

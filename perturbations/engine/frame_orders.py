@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from perturbations.base.arrays import Image
 from perturbations.base.progress import Tick, ticking
 from perturbations.base.records import digest
 from perturbations.engine.clean_clips import scratch_file
+from perturbations.engine.planned import Seen
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, even
 from perturbations.media.footage import CleanClip, times_of
@@ -37,13 +38,14 @@ def arranged(
     other: Callable[[], MediaClip],
     only: Collection[int] | None,
     tick: Tick,
+    seen: Seen | None = None,
     *,
     antialiased: bool = True,
 ) -> Iterator[Frame]:
     """The frames of a plan, in its order, in bounded memory.
 
     A position i >= 0 is frame i of the perturbed video; i < 0 is frame ~i of the `other` clip, resized
-    as by `fitted`.
+    as by `fitted`. `seen` is called with the clip's clean frames that are decoded.
     """
     whole = source.whole
     wanted = [(place, position) for place, position in enumerate(plan) if only is None or place in only]
@@ -52,7 +54,12 @@ def arranged(
     of_other = ticking(decoding.decode(other(), only=set(theirs)), tick) if theirs else iter(())
     resized = (frame._replace(image=fitted(frame.image, whole.size, antialiased=antialiased)) for frame in of_other)
     their_image = _in_order(resized, theirs)
-    with _images(own, whole, tick) as own_image:
+
+    def in_clip(frame: Frame) -> None:
+        if seen is not None:
+            seen(frame._replace(position=frame.position - source.first))
+
+    with _images(own, whole, tick, in_clip) as own_image:
         for place, position in wanted:
             yield Frame(own_image(position) if position >= 0 else their_image(~position), place, place)
 
@@ -77,7 +84,7 @@ def _in_order(frames: Iterator[Frame], positions: Sequence[int]) -> _ImageAt:
 
 
 @contextmanager
-def _images(positions: Sequence[int], source: CleanClip, tick: Tick) -> Iterator[_ImageAt]:
+def _images(positions: Sequence[int], source: CleanClip, tick: Tick, seen: Seen) -> Iterator[_ImageAt]:
     """The clip's images at some positions: read in order, where those that wait fit into memory.
 
     Otherwise they come from a lossless copy of the clip, which allows any order. Clips of one video, which share the
@@ -87,7 +94,7 @@ def _images(positions: Sequence[int], source: CleanClip, tick: Tick) -> Iterator
     is_shared = source.scratch is not None and _decoded(positions) > _MOST_DECODED * len(positions)
     if _held(positions) <= most and not is_shared:
         frames = frames_at(source, sorted(set(positions)), tick) if positions else iter(())
-        yield _in_order(frames, positions)
+        yield _in_order(showing(frames, seen), positions)
         return
 
     def make(path: Path) -> None:
@@ -130,6 +137,14 @@ def fitted(image: Image, size: tuple[int, int], *, antialiased: bool = True) -> 
     smaller = antialiased and (size[0] < width or size[1] < height)
     resized = cv2.resize(image, size, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
     return np.asarray(resized, np.uint8)
+
+
+def showing(frames: Iterable[Frame], seen: Seen | None) -> Iterator[Frame]:
+    """Pass clean frames on, and show each to `seen`."""
+    for frame in frames:
+        if seen is not None:
+            seen(frame)
+        yield frame
 
 
 def frames_at(source: CleanClip, positions: Sequence[int], tick: Tick) -> Iterator[Frame]:

@@ -13,8 +13,8 @@ from perturbations.media.clip import Frame, Timing, even
 from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe
 
-Seen = Callable[[Frame, Frame], None]
-"""Called with a clean frame and the perturbed one that is made of it."""
+Seen = Callable[[Frame], None]
+"""Called with a clean frame of the clip."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,8 @@ class PlannedClip:
         recipe: what is done.
         source: the clean clip.
         frames: gives the perturbed frames, with `only` those at these positions; calls `tick` for each frame, and
-            `seen` with each clean frame and the perturbed one, where `sees_clean`. Raises `MediaError` where the clip
-            is damaged.
+            `seen` with the clip's clean frames that are decoded on the way, perhaps not all. Raises `MediaError` where
+            the clip is damaged.
         height, width: of every perturbed frame, in pixels.
         num_frames: how many frames are rendered: all of the perturbed clip, or those that the papers' models read.
         full_length: how many frames the perturbed clip has, whatever is stored of it.
@@ -34,8 +34,8 @@ class PlannedClip:
             None where every frame is in its own place.
         is_aligned: whether each perturbed frame is shown when its clean frame is.
         keeps_sound: whether the source's sound fits the perturbed clip.
-        sees_clean: whether each frame is made of the clean one in its place.
-        write_stream: writes the stream of the encoder that perturbs into a file; None without one.
+        write_stream: writes the stream of the encoder that perturbs into a file, with `tick` and `seen` as `frames`;
+            None without one.
         stores_stream: whether a stored video is that stream.
     """
 
@@ -49,8 +49,7 @@ class PlannedClip:
     order: Sequence[int] | None = None
     is_aligned: bool = True
     keeps_sound: bool = True
-    sees_clean: bool = False
-    write_stream: Callable[[Path, Tick], None] | None = None
+    write_stream: Callable[[Path, Tick, Seen | None], None] | None = None
     stores_stream: bool = False
 
     @property

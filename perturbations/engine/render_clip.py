@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
@@ -86,7 +87,7 @@ def _store_video(compared: _Comparison, target: Path, profile: str, *, with_soun
     kept: list[Frame] | None = [] if size <= _KEPT_BYTES else None  # of a long clip they are rendered again
     with storage.atomic_path(target) as temporary:
         if planned.stores_stream and planned.write_stream is not None:
-            planned.write_stream(temporary, tick)
+            planned.write_stream(temporary, tick, compared.see)
         else:
             encoding.encode(
                 compared.frames(kept=kept),
@@ -164,7 +165,8 @@ class _Comparison:
         stored = planned.recipe.storage
         sampled = stored.num_frames if isinstance(stored, StoredFrames) else MEASURED_FRAMES
         self.planned, self.tick = planned, tick
-        self._clean_of: dict[int, int] = {}
+        self._clean_of: dict[int, int] = {}  # place of a perturbed frame that is to be compared -> of the clean one
+        self._clean: dict[int, Image] = {}
         if (planned.width, planned.height) == planned.source.size:
             clean = uniform_indices(sampled, planned.source.num_frames)
             self._clean_of = dict(zip(uniform_indices(sampled, planned.num_frames), clean, strict=True))
@@ -172,27 +174,40 @@ class _Comparison:
 
     def frames(self, only: Collection[int] | None = None, kept: list[Frame] | None = None) -> Iterator[Frame]:
         """The perturbed frames, or those at `only`; they are added to `kept` where it is a list."""
-
-        def seen(clean: Frame, perturbed: Frame) -> None:
-            if kept is not None:
-                kept.append(perturbed)
-            if clean.position in self._clean_of:
-                self._distortion.add(clean.image, perturbed.image)
-
-        frames = self.planned.frames(only=only, tick=self.tick, seen=seen)
-        return frames if self.planned.sees_clean else self.against_clean(frames, kept)
-
-    def against_clean(self, frames: Iterable[Frame], kept: list[Frame] | None = None) -> Iterator[Frame]:
-        """Yield the frames, and compare each sampled one with the clean frame sampled at the same place."""
-        needed = set(self._clean_of.values())
-        read = ticking(decoding.decode(self.planned.source.clip, only=needed), self.tick) if needed else ()
-        clean = {frame.position: frame.image for frame in read}
-        for frame in frames:
-            if frame.position in self._clean_of:
-                self._distortion.add(clean[self._clean_of[frame.position]], frame.image)
+        for frame in self.against_clean(self.planned.frames(only=only, tick=self.tick, seen=self.see)):
             if kept is not None:
                 kept.append(frame)
             yield frame
+
+    def see(self, clean: Frame) -> None:
+        """Keep a clean frame that a perturbed one is to be compared with."""
+        if clean.position in self._clean_of.values():
+            self._clean[clean.position] = clean.image
+
+    def against_clean(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        """Yield the frames, and compare each sampled one with the clean frame sampled at the same place.
+
+        Clean frames that were not seen when the last frame was made are decoded for this.
+        """
+        waiting: deque[Frame] = deque()
+        for frame in frames:
+            if frame.position in self._clean_of:
+                waiting.append(frame)
+                self._compare(waiting)
+            yield frame
+        unseen = {self._clean_of[frame.position] for frame in waiting} - self._clean.keys()
+        for clean in ticking(decoding.decode(self.planned.source.clip, only=unseen), self.tick) if unseen else ():
+            self.see(clean)
+        self._compare(waiting)
+
+    def _compare(self, waiting: deque[Frame]) -> None:
+        """Compare the first of these frames, as far as their clean ones are there."""
+        while waiting and self._clean_of[waiting[0].position] in self._clean:
+            frame = waiting.popleft()
+            position = self._clean_of.pop(frame.position)
+            self._distortion.add(self._clean[position], frame.image)
+            if position not in self._clean_of.values():
+                del self._clean[position]
 
     @property
     def columns(self) -> dict[str, float | None]:

@@ -73,10 +73,9 @@ def _pixel_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
                 assert not isinstance(of_frame, Batched), f"{recipe.key} changes batches, and cannot draw per frame"
                 images = [of_frame(group[0][0].image, index)]
             for (frame, pts, position), image in zip(group, images, strict=True):
-                perturbed = Frame(image, pts, position)
-                if seen is not None and order is None:
-                    seen(frame, perturbed)
-                yield perturbed
+                if seen is not None:
+                    seen(frame)
+                yield Frame(image, pts, position)
 
     num_frames = source.num_frames if order is None else len(order)
     return PlannedClip(
@@ -90,7 +89,6 @@ def _pixel_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
         order=order,
         is_aligned=order is None,
         keeps_sound=order is None,
-        sees_clean=order is None,
     )
 
 
@@ -153,7 +151,9 @@ def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
         from perturbations.engine.frame_orders import arranged
 
         smooth = recipe.antialiases_donors
-        moved = arranged(order, source, lambda: clean_clips.other_clip(source.facts), only, tick, antialiased=smooth)
+        moved = arranged(
+            order, source, lambda: clean_clips.other_clip(source.facts), only, tick, seen, antialiased=smooth
+        )
         return at_clean_times(moved, source) if is_aligned else moved
 
     return PlannedClip(
