@@ -166,9 +166,15 @@ def _pretrained_painter(name: str, image: str | None, guide: str, encoder: str, 
 
 def _style_image(name: str, path: str | None) -> Image:
     from perturbations.media import stills
+
+    return _drawn_style(name) if path is None else stills.checked_image("style", name, path)
+
+
+@cache  # some take a tenth of a second, and a shard's clips have all of them
+def _drawn_style(name: str) -> Image:
     from perturbations.video import procedural_styles
 
-    return procedural_styles.image(name) if path is None else stills.checked_image("style", name, path)
+    return procedural_styles.image(name)
 
 
 @lru_cache(maxsize=1)

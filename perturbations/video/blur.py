@@ -65,8 +65,8 @@ def disk_blur(height: int, width: int, *, radius: int, alias: float, rounded: bo
     padded = np.empty((height + 2 * reach, width + 2 * reach, 3), np.uint16)
     summed, smoothed = np.empty((2, height + 2 * around, width + 2 * around, 3), np.float32)
     steps: _Steps = []
-    _add_disk(padded, halves, summed, steps)
-    tips = _tip_sums(padded, halves, height, width, steps) if heavier > 1e-6 else None
+    wide = _add_disk(padded, halves, summed, steps)
+    tips = _tip_sums(padded, wide, halves, height, width, steps) if heavier > 1e-6 else None
     inner = smoothed[around : around + height, around : around + width]
     more = np.empty((height, width, 3), np.float32)
 
@@ -76,9 +76,9 @@ def disk_blur(height: int, width: int, *, radius: int, alias: float, rounded: bo
             step()
         cv2.sepFilter2D(summed, cv2.CV_32F, smoothing / area, smoothing, dst=smoothed)
         if tips is not None:
-            cv2.subtract(tips[0], tips[1], dst=more, dtype=cv2.CV_32F)
+            np.copyto(more, tips)
             cv2.scaleAdd(more, heavier, inner, dst=inner)
-            np.maximum(inner, 0.0, out=inner)
+            cv2.threshold(inner, 0, 0, cv2.THRESH_TOZERO, dst=inner)
         return rounded_levels(inner) if rounded else truncated_levels(inner)
 
     return apply
@@ -116,8 +116,10 @@ def _plus(left: _Levels, right: _Levels, into: _Levels) -> Callable[[], object]:
     return partial(cv2.add, left, right, dst=into)
 
 
-def _add_disk(padded: _Levels, halves: list[int], summed: NDArray[np.float32], steps: _Steps) -> None:
+def _add_disk(padded: _Levels, halves: list[int], summed: NDArray[np.float32], steps: _Steps) -> _Levels:
     """Append to `steps` the additions for the sum of a disk about each pixel, which is then in `summed`.
+
+    Returns the running sums of its shortest row but one, each at the place of its first pixel.
 
     `summed` is as large as `padded` less the radius on each side. Row r of the disk, up or down, reaches `halves[r]`
     pixels to both sides. Rows of the disk are running sums, and each longer one extends a shorter one; equal rows are
@@ -130,7 +132,7 @@ def _add_disk(padded: _Levels, halves: list[int], summed: NDArray[np.float32], s
     spare: list[_Levels] = []
     total = np.empty((height, width, 3), padded.dtype)
     held = 0
-    line = padded
+    line = kept = padded
     length = 1
     steps.append(partial(summed.fill, 0))
     for half in sorted(set(halves)):
@@ -139,9 +141,11 @@ def _add_disk(padded: _Levels, halves: list[int], summed: NDArray[np.float32], s
             more = 1 << ((2 * half + 1 - length).bit_length() - 1)
             added = _run(runs, more, steps)
             valid = padded.shape[1] - length - more + 1
-            grown = np.empty_like(padded) if line is padded else line
+            grown = np.empty_like(padded) if line is kept else line
             steps.append(_plus(line[:, :valid], added[:, length : length + valid], grown[:, :valid]))
             line, length = grown, length + more
+        if half in halves[-2:]:
+            kept = line
         columns = line[:, radius - half : radius - half + width]
         rows = [row for row, reaches in enumerate(halves) if reaches == half]
         tops = [-rows[-1]] if rows[0] == 0 else [-rows[-1], rows[0]]
@@ -151,7 +155,7 @@ def _add_disk(padded: _Levels, halves: list[int], summed: NDArray[np.float32], s
         if rest := count % size:
             firsts[rest] = [top + count - rest for top in tops]
         for size in firsts:
-            block = _summed(columns, size, steps, spare=spare)
+            block = _summed(columns, size, steps, spare)
             for first in firsts[size]:
                 part = block[radius + first : radius + first + height]
                 if held + length * size > most:
@@ -160,6 +164,7 @@ def _add_disk(padded: _Levels, halves: list[int], summed: NDArray[np.float32], s
                 steps.append(_plus(total, part, total) if held else partial(np.copyto, total, part))
                 held += length * size
     steps.append(partial(cv2.accumulate, total, summed))
+    return kept
 
 
 def _run(runs: dict[int, _Levels], length: int, steps: _Steps) -> _Levels:
@@ -171,37 +176,34 @@ def _run(runs: dict[int, _Levels], length: int, steps: _Steps) -> _Levels:
     return runs[length]
 
 
-def _summed(lines: _Levels, count: int, steps: _Steps, axis: int = 0, spare: list[_Levels] | None = None) -> _Levels:
-    """The sums of `count` neighbours along an axis, each at the place of its first; by doubling.
+def _summed(lines: _Levels, count: int, steps: _Steps, spare: list[_Levels]) -> _Levels:
+    """The sums of `count` neighbours in a column, each at the place of the first; by doubling.
 
     `spare` holds the arrays that the call before used, to be used again.
     """
     if count == 1:
         return lines
     first = count // 2
-    used: list[_Levels] = [] if spare is None else spare
-    part = _summed(lines, first, steps, axis, used)
-    size = lines.shape[axis] - count + 1
-
-    def at(array: _Levels, start: int) -> _Levels:
-        return array[start : start + size] if axis == 0 else array[:, start : start + size]
-
+    part = _summed(lines, first, steps, spare)
+    size = lines.shape[0] - count + 1
     depth = first.bit_length()
-    while len(used) < depth:
-        used.append(np.empty(lines.size, lines.dtype))
-    shape = at(lines, 0).shape
-    total = used[depth - 1][: math.prod(shape)].reshape(shape)
-    steps.append(_plus(at(part, 0), at(part, first), total))
+    while len(spare) < depth:
+        spare.append(np.empty(lines.shape, lines.dtype))
+    total = spare[depth - 1][:size]
+    steps.append(_plus(part[:size], part[first : first + size], total))
     if count % 2:
-        steps.append(_plus(total, at(lines, count - 1), total))
+        steps.append(_plus(total, lines[count - 1 :], total))
     return total
 
 
-def _tip_sums(padded: _Levels, halves: list[int], height: int, width: int, steps: _Steps) -> tuple[_Levels, _Levels]:
-    """Append to `steps` the additions for the gain and the loss at the four tips of a disk that fills its grid.
+def _tip_sums(
+    padded: _Levels, wide: _Levels, halves: list[int], height: int, width: int, steps: _Steps
+) -> NDArray[np.int16]:
+    """Append to `steps` the additions for what the four tips of a disk that fills its grid gain, less what they lose.
 
-    Returns gain and loss. Smoothing on such a grid adds the line inside the disk's outermost line (at the radius) a
-    second time, and loses the line outside it, which is a single pixel. Both have the Gaussian's second weight.
+    Returns the array that is then filled; `wide` are the sums of `_add_disk`. Smoothing on such a grid adds the line
+    inside the disk's outermost line (at the radius) a second time, and loses the line outside it, which is a single
+    pixel. Both have the Gaussian's second weight.
     """
     radius = len(halves) - 1
     half = halves[radius - 1]
@@ -210,8 +212,9 @@ def _tip_sums(padded: _Levels, halves: list[int], height: int, width: int, steps
     def at(array: _Levels, down: int, right: int) -> _Levels:
         return array[top + down : top + down + height, left + right : left + right + width]
 
-    tall, wide = (_summed(padded, 2 * half + 1, steps, axis) for axis in (0, 1))
+    tall = _summed(padded, 2 * half + 1, steps, [])
     gained, lost = np.empty((2, height, width, 3), np.uint16)
+    difference = np.empty((height, width, 3), np.int16)
     outside = radius + 1
     steps += [
         _plus(at(wide, -radius, -half), at(wide, radius, -half), gained),
@@ -220,8 +223,9 @@ def _tip_sums(padded: _Levels, halves: list[int], height: int, width: int, steps
         _plus(at(padded, -outside, 0), at(padded, outside, 0), lost),
         _plus(lost, at(padded, 0, -outside), lost),
         _plus(lost, at(padded, 0, outside), lost),
+        partial(cv2.subtract, gained.view(np.int16), lost.view(np.int16), dst=difference),
     ]
-    return gained, lost
+    return difference
 
 
 # --- in motion -------------------------------------------------------------------------------------------------------

@@ -73,18 +73,17 @@ def _dots() -> Image:
 
 def _nearest(count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """For every pixel the nearest of `count` points, and how much farther the second nearest is."""
-    best = np.full((_SIDE, _SIDE), np.inf)
-    second = best.copy()
+    reach = int(2 * _SIDE / count**0.5)  # farther points are not the nearest two
+    best, second = np.full((2, _SIDE, _SIDE), 2 * _SIDE**2, np.int32)  # squared distances
     owner = np.zeros((_SIDE, _SIDE), np.int64)
-    reach = int(4 * _SIDE / count**0.5)  # farther points are not the nearest two
     for index, (x, y) in enumerate(_points(count)):
         near = _window(x, y, reach)
-        distance = np.hypot(*_offsets(x, y, near))
-        closer = distance < best[near]
-        second[near] = np.where(closer, best[near], np.minimum(second[near], distance))
-        owner[near] = np.where(closer, index, owner[near])
-        best[near] = np.where(closer, distance, best[near])
-    return owner, second - best
+        down, across = _offsets(x, y, near)
+        distance = (down**2 + across**2).astype(np.int32)
+        owner[near][distance < best[near]] = index
+        np.minimum(second[near], np.maximum(best[near], distance), out=second[near])
+        np.minimum(best[near], distance, out=best[near])
+    return owner, np.sqrt(second) - np.sqrt(best)
 
 
 def _window(x: int, y: int, reach: int) -> tuple[slice, slice]:
