@@ -36,11 +36,12 @@ each_form = each("entry", FORMS)
 def test_a_declaration_fits_its_functions(entry: Perturbation) -> None:
     function = entry.kernel
     kernel = dict(inspect.signature(function).parameters)
+    fixed = [name for name, parameter in kernel.items() if parameter.default is not parameter.empty]
+    assert all(isinstance(kernel.pop(name).default, bool) for name in fixed)
     named = {name for name, parameter in kernel.items() if parameter.kind is parameter.KEYWORD_ONLY}
     if kernel.pop("flakes", None):
         (flakes,) = get_args(get_type_hints(function)["flakes"])
         named |= flakes.__required_keys__
-    assert all(parameter.default is parameter.empty for parameter in kernel.values())
     for severity in entry.severities:
         assert {*entry.parameters(severity), *entry.roles} == named
     if entry.method == "text":

@@ -131,7 +131,7 @@ def test_sampling_holds_every_rth_frame(num_frames: int, rate: int) -> None:
     plan = temporal.sampling(None, num_frames, rate=rate)
     kept = [frame for frame in range(0, num_frames, rate) for _ in range(rate)]
     assert plan.tolist() == kept[:num_frames]
-    backwards = temporal.reverse_sampling(None, num_frames, rate=rate)
+    backwards = temporal.sampling(None, num_frames, rate=rate, backwards=True)
     assert backwards.tolist() == kept[:num_frames][::-1]
 
 

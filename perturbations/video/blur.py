@@ -39,8 +39,10 @@ _MOST_PIXELS = 257
 """Pixels of uint8 whose sum fits 16 bits."""
 
 
-def defocus_blur(drawn: None, num_frames: int, height: int, width: int, *, radius: int, alias: float) -> Apply:
-    """Convolution with a flat disk whose edge is smoothed, borders mirrored, truncated to uint8.
+def defocus_blur(
+    drawn: None, num_frames: int, height: int, width: int, *, radius: int, alias: float, rounded: bool = False
+) -> Apply:
+    """Convolution with a flat disk whose edge is smoothed, borders mirrored, truncated to uint8, or `rounded`.
 
     MSRVTT-P, App. A.1; MM-Robustness, Tab. 7; both after ImageNet-C. `alias` is the sigma of a Gaussian of 3 x 3 taps,
     5 x 5 where the radius is larger than 8. It smooths the disk on a grid that may end where the disk ends (17 x 17, or
@@ -49,11 +51,6 @@ def defocus_blur(drawn: None, num_frames: int, height: int, width: int, *, radiu
 
     The flat disk's sum is computed first, in whole numbers, with some 25 additions of 16-bit arrays; then the Gaussian.
     """
-    return disk_blur(height, width, radius=radius, alias=alias, rounded=False)
-
-
-def disk_blur(height: int, width: int, *, radius: int, alias: float, rounded: bool) -> Apply:
-    """`defocus_blur`, truncated or rounded."""
     taps = 3 if radius <= 8 else 5
     smoothing = cv2.getGaussianKernel(taps, alias, cv2.CV_64F).ravel()
     halves = _half_lengths(radius)
@@ -305,18 +302,15 @@ def _motion_taps(radius: int, sigma: float, angle: float) -> list[tuple[int, int
 # --- towards the centre ----------------------------------------------------------------------------------------------
 
 
-def zoom_blur(drawn: None, num_frames: int, height: int, width: int, *, stop: float, step: float) -> Apply:
+def zoom_blur(
+    drawn: None, num_frames: int, height: int, width: int, *, stop: float, step: float, rounded: bool = False
+) -> Apply:
     """The mean of the frame and of its centre, enlarged 1, 1 + step, 1 + 2 step, ... times, below `stop`.
 
     MSRVTT-P, App. A.1; MM-Robustness, Tab. 7; both after ImageNet-C, whose factors come from `numpy.arange(1, stop,
     step)`: rounding lets some of its ranges reach `stop`. Each enlargement is bilinear and rounded to whole levels;
-    the mean is truncated.
+    the mean is truncated, or `rounded`.
     """
-    return mean_of_zooms(height, width, stop=stop, step=step, rounded=False)
-
-
-def mean_of_zooms(height: int, width: int, *, stop: float, step: float, rounded: bool) -> Apply:
-    """`zoom_blur`, truncated or rounded."""
     factors = np.arange(1, stop, step)
     views = [_zoom_matrix(height, width, float(factor)) for factor in factors[1:]]
     # The frame counts twice: as itself, and enlarged once.

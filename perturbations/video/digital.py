@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import cv2
@@ -46,21 +46,22 @@ def draw_elastic(rng: np.random.Generator, num_frames: int, height: int, width: 
 
 
 def elastic_distortion(
-    drawn: Elastic, num_frames: int, height: int, width: int, *, alpha: float, sigma: float, affine: float
+    drawn: Elastic,
+    num_frames: int,
+    height: int,
+    width: int,
+    *,
+    alpha: float,
+    sigma: float,
+    affine: float,
+    rounded: bool = False,
 ) -> Apply:
     """One affine transform, then one smooth displacement field, each bilinear (MLVP, Tab. 37, App. E.1).
 
     The affine transform moves three points by up to `affine` pixels and reflects about the centres of the border's
     pixels. The displacement is uniform noise, smoothed with a Gaussian of `sigma` pixels, times `alpha`, and reflects
-    about the outer edges of the border's pixels. Both as in ImageNet-C; truncated to uint8.
+    about the outer edges of the border's pixels. Both as in ImageNet-C; truncated to uint8, or `rounded`.
     """
-    return displaced(drawn, height, width, alpha=alpha, sigma=sigma, affine=affine, rounded=False)
-
-
-def displaced(
-    drawn: Elastic, height: int, width: int, *, alpha: float, sigma: float, affine: float, rounded: bool
-) -> Apply:
-    """`elastic_distortion`, truncated or rounded."""
     columns, rows = np.arange(width)[None, :], np.arange(height)[:, None]
     back = cv2.invertAffineTransform(affine_matrix(affine * drawn.jitter, height, width))
     tilt_x, tilt_y = (
@@ -152,16 +153,11 @@ def _folded_gaussian(size: int, sigma: float) -> _Matrix:
 # --- contrast, pixels, JPEG ------------------------------------------------------------------------------------------
 
 
-def contrast(drawn: None, num_frames: int, height: int, width: int, *, factor: float) -> Apply:
+def contrast(drawn: None, num_frames: int, height: int, width: int, *, factor: float, rounded: bool = False) -> Apply:
     """`(x - m) * factor + m`, m the mean of a channel over the frame (ImageNet-C; MM-Robustness, Tab. 7).
 
-    x = frame / 255; clipped, truncated to uint8.
+    x = frame / 255; clipped, truncated to uint8, or `rounded`.
     """
-    return pulled_to_means(factor, rounded=False)
-
-
-def pulled_to_means(factor: float, *, rounded: bool) -> Apply:
-    """`contrast`, truncated or rounded."""
     levels = np.arange(256)[:, None] / 255
     whole = np.rint if rounded else np.floor
 
@@ -241,25 +237,18 @@ def _blocks(size: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float3
     return pixels, ((1 + 2**-16) / inside.sum(axis=0)).astype(np.float32)
 
 
-def jpeg(drawn: None, num_frames: int, height: int, width: int, *, quality: int) -> Apply:
-    """A baseline JPEG, 4:2:0, at libjpeg's `quality`, and back (MSRVTT-P, App. A.1; MM-Robustness, Tab. 7)."""
+def jpeg(drawn: None, num_frames: int, height: int, width: int, *, quality: int, exchanged: bool = False) -> Apply:
+    """A baseline JPEG, 4:2:0, at libjpeg's `quality`, and back (MSRVTT-P, App. A.1; MM-Robustness, Tab. 7).
+
+    With red and blue `exchanged` around it, as by programs that take OpenCV's BGR frames for RGB.
+    """
     settings = [cv2.IMWRITE_JPEG_QUALITY, quality]
+    order = cv2.IMREAD_COLOR if exchanged else cv2.IMREAD_COLOR_RGB
 
     def apply(frame: Image, index: int) -> Image:
-        encoded = cv2.imencode(".jpg", cv2.cvtColor(frame, cv2.COLOR_RGB2BGR), settings)[1]
-        return np.asarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR_RGB), np.uint8)
-
-    return apply
-
-
-def jpeg_of_bgr(drawn: None, num_frames: int, height: int, width: int, *, quality: int) -> Apply:
-    """`jpeg` with red and blue exchanged around it: programs that take OpenCV's BGR frames for RGB do so."""
-    settings = [cv2.IMWRITE_JPEG_QUALITY, quality]
-
-    def apply(frame: Image, index: int) -> Image:
-        # OpenCV takes and gives blue, green, red: here its blue is the frame's red.
-        encoded = cv2.imencode(".jpg", frame, settings)[1]
-        return np.asarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR), np.uint8)
+        # OpenCV takes and gives blue, green, red.
+        given = frame if exchanged else cv2.cvtColor(frame, cv2.COLOR_RGB2BGR)
+        return np.asarray(cv2.imdecode(cv2.imencode(".jpg", given, settings)[1], order), np.uint8)
 
     return apply
 
@@ -285,4 +274,4 @@ ELASTIC_OF_IMAGENET_C = tuple(
 """Its five severities, which MLVP and MM-Robustness take; 244, not 224, is its constant."""
 PIXELATE = Kernel(kernel=pixelate, bounds={"scale": Range(0, 1, above=True)})
 JPEG = Kernel(kernel=jpeg, bounds={"quality": whole(1, 100)})
-JPEG_OF_BGR = replace(JPEG, kernel=jpeg_of_bgr, version=2)
+JPEG_OF_BGR = replace(JPEG, kernel=partial(jpeg, exchanged=True), version=2)

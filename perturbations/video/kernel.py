@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -55,7 +56,9 @@ def draw_unit(rng: np.random.Generator, num_frames: int, height: int, width: int
 
 
 def name_of(function: Function) -> str:
-    """`module:function`, for menus."""
+    """`module:function`, for menus, with what a variant fixes: `module:function, rounded`."""
+    if isinstance(function, partial):
+        return ", ".join([name_of(function.func), *function.keywords])
     return f"{function.__module__}:{function.__name__}"
 
 
@@ -71,7 +74,8 @@ class Kernel:
         kernel: for "pixel" it is `kernel(realization, num_frames, height, width, **parameters) -> apply(frame, index)`;
             for "temporal" `kernel(realization, num_frames, **parameters)` gives the frames' positions in the clip; for
             "codec" `kernel(**parameters)` gives the encoder's arguments; for "text" it is
-            `kernel(text, rng, **parameters, **roles) -> text`.
+            `kernel(text, rng, **parameters, **roles) -> text`. A keyword with a default is no parameter: a variant
+            sets it by `functools.partial`.
         realization: `draw(rng, num_frames, height, width)`, which draws what is random. It is not given the parameters,
             so the severities of a clip share it. None where nothing is random, and for "text", whose kernels draw.
         sampled: as `kernel`, of a temporal one: the plan of the 12 frames that the authors' models read, where these

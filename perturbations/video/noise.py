@@ -29,17 +29,14 @@ def draw_normal(rng: np.random.Generator, num_frames: int, height: int, width: i
     return rng.standard_normal((height, width, 3), dtype=np.float32)
 
 
-def gaussian_noise(noise: NDArray[np.floating], num_frames: int, height: int, width: int, *, sigma: float) -> Apply:
+def gaussian_noise(
+    noise: NDArray[np.floating], num_frames: int, height: int, width: int, *, sigma: float, rounded: bool = False
+) -> Apply:
     """Additive noise: `clip(x + sigma * noise, 0, 1)`, x = frame / 255 (MLVP, Tab. 37, App. E.1).
 
     Truncated to uint8, exactly: a frame's values f are whole numbers, so `floor(f + 255 n) = f + floor(255 n)`, which
-    is one saturating addition and one saturating subtraction.
+    is one saturating addition and one saturating subtraction. Or `rounded`.
     """
-    return added_noise(noise, sigma, rounded=False)
-
-
-def added_noise(noise: NDArray[np.floating], sigma: float, *, rounded: bool) -> Apply:
-    """`gaussian_noise`, truncated or rounded."""
     levels = np.multiply(noise, 255 * sigma, dtype=np.float64)
     (np.rint if rounded else np.floor)(levels, out=levels)
     brighter = _saturated(levels)
@@ -118,16 +115,13 @@ def gaussian_noise_of_ranks(
     return apply
 
 
-def speckle_noise(ranks: NDArray[np.uint16], num_frames: int, height: int, width: int, *, scale: float) -> Apply:
+def speckle_noise(
+    ranks: NDArray[np.uint16], num_frames: int, height: int, width: int, *, scale: float, rounded: bool = False
+) -> Apply:
     """Noise that grows with brightness: `clip(x + x * scale * n, 0, 1)`, n normal (MSRVTT-P, App. A.1; ImageNet-C).
 
-    Truncated to uint8. Each colour value has its own noise, as in all kernels of this section.
+    Truncated to uint8, or `rounded`. Each colour value has its own noise, as in all kernels of this section.
     """
-    return scaled_noise(ranks, scale, rounded=False)
-
-
-def scaled_noise(ranks: NDArray[np.uint16], scale: float, *, rounded: bool) -> Apply:
-    """`speckle_noise`, truncated or rounded."""
     factors, values = np.empty((2, *ranks.shape), np.float32)
     cv2.LUT(ranks, _speckle_factors(scale), dst=factors)
     less = np.zeros(4) if rounded else _HALF
@@ -141,17 +135,15 @@ def scaled_noise(ranks: NDArray[np.uint16], scale: float, *, rounded: bool) -> A
     return apply
 
 
-def shot_noise(ranks: NDArray[np.uint16], num_frames: int, height: int, width: int, *, rate: float) -> Apply:
+def shot_noise(
+    ranks: NDArray[np.uint16], num_frames: int, height: int, width: int, *, rate: float, rounded: bool = False
+) -> Apply:
     """`clip(Poisson(rate * x) / rate, 0, 1)`, x = frame / 255: fewer photons, more noise (ImageNet-C).
 
-    Truncated to uint8. A pixel's rank is the quantile of its Poisson number, so that a still picture has still noise
-    when the frames share the ranks. Only 14 of the ranks' 16 bits are used, so that the table stays in the cache.
+    Truncated to uint8, or `rounded`. A pixel's rank is the quantile of its Poisson number, so that a still picture has
+    still noise when the frames share the ranks. Only 14 of the ranks' 16 bits are used, so that the table stays in the
+    cache.
     """
-    return counted_photons(ranks, rate, rounded=False)
-
-
-def counted_photons(ranks: NDArray[np.uint16], rate: float, *, rounded: bool) -> Apply:
-    """`shot_noise`, truncated or rounded."""
     table = _shot_table(rate, rounded).ravel()
     columns = ranks >> (16 - _SHOT_BITS)
     places = np.empty(ranks.shape, np.intp)

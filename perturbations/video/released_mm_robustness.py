@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Unpack
 
 import cv2
@@ -17,57 +18,11 @@ from perturbations.base.arrays import Image
 from perturbations.base.bounds import Joint, whole
 from perturbations.video import blur, digital, frost, noise, style, weather
 from perturbations.video.kernel import Apply, FrameFunction, Kernel, Shape
-from perturbations.video.noise import added_noise, counted_photons, scaled_noise
 
 _Places = NDArray[np.int64]
 
 _SIDE = 224
 """The frame that the code was written for."""
-
-# --- rounded, and otherwise the formula ------------------------------------------------------------------------------
-
-
-def gaussian_noise(noise: NDArray[np.floating], num_frames: int, height: int, width: int, *, sigma: float) -> Apply:
-    """`noise.gaussian_noise`, rounded."""
-    return added_noise(noise, sigma, rounded=True)
-
-
-def shot_noise(ranks: NDArray[np.uint16], num_frames: int, height: int, width: int, *, rate: float) -> Apply:
-    """`noise.shot_noise`, rounded."""
-    return counted_photons(ranks, rate, rounded=True)
-
-
-def speckle_noise(ranks: NDArray[np.uint16], num_frames: int, height: int, width: int, *, scale: float) -> Apply:
-    """`noise.speckle_noise`, rounded."""
-    return scaled_noise(ranks, scale, rounded=True)
-
-
-def defocus_blur(drawn: None, num_frames: int, height: int, width: int, *, radius: int, alias: float) -> Apply:
-    """`blur.defocus_blur`, rounded."""
-    return blur.disk_blur(height, width, radius=radius, alias=alias, rounded=True)
-
-
-def zoom_blur(drawn: None, num_frames: int, height: int, width: int, *, stop: float, step: float) -> Apply:
-    """`blur.zoom_blur`, its mean rounded."""
-    return blur.mean_of_zooms(height, width, stop=stop, step=step, rounded=True)
-
-
-def brightness(drawn: None, num_frames: int, height: int, width: int, *, added: float) -> Apply:
-    """`weather.brightness`, rounded."""
-    return weather.brightened(height, width, added=added, rounded=True)
-
-
-def contrast(drawn: None, num_frames: int, height: int, width: int, *, factor: float) -> Apply:
-    """`digital.contrast`, rounded."""
-    return digital.pulled_to_means(factor, rounded=True)
-
-
-def elastic_distortion(
-    drawn: digital.Elastic, num_frames: int, height: int, width: int, *, alpha: float, sigma: float, affine: float
-) -> Apply:
-    """`digital.elastic_distortion`, rounded."""
-    return digital.displaced(drawn, height, width, alpha=alpha, sigma=sigma, affine=affine, rounded=True)
-
 
 # --- glass -----------------------------------------------------------------------------------------------------------
 
@@ -211,12 +166,18 @@ def style_transfer(
 
 # --- declarations ----------------------------------------------------------------------------------------------------
 
-GAUSSIAN_NOISE = replace(noise.GAUSSIAN_NOISE, kernel=gaussian_noise)
-SHOT_NOISE = replace(noise.SHOT_NOISE, kernel=shot_noise)
-SPECKLE_NOISE = replace(noise.SPECKLE_NOISE, kernel=speckle_noise)
-DEFOCUS_BLUR = replace(blur.DEFOCUS_BLUR, kernel=defocus_blur)
+
+def _rounded(kernel: Kernel) -> Kernel:
+    """The formula's kernel, rounded to uint8."""
+    return replace(kernel, kernel=partial(kernel.kernel, rounded=True))
+
+
+GAUSSIAN_NOISE = _rounded(noise.GAUSSIAN_NOISE)
+SHOT_NOISE = _rounded(noise.SHOT_NOISE)
+SPECKLE_NOISE = _rounded(noise.SPECKLE_NOISE)
+DEFOCUS_BLUR = _rounded(blur.DEFOCUS_BLUR)
 GLASS_BLUR = replace(blur.GLASS_BLUR, kernel=glass_blur)
-ZOOM_BLUR = replace(blur.ZOOM_BLUR, kernel=zoom_blur)
+ZOOM_BLUR = _rounded(blur.ZOOM_BLUR)
 STILL_SNOW = replace(weather.STILL_SNOW, kernel=still_snow)
 FROST = replace(frost.FROST, kernel=frost_on_lens)
 FOG = Kernel(
@@ -225,8 +186,8 @@ FOG = Kernel(
     bounds={**weather.FOG.bounds, "side": whole(1, 1024)},
     joint=(Joint("side", lambda drawn: int(drawn["side"]).bit_count() == 1, "must be a power of two"),),
 )
-BRIGHTNESS = replace(weather.BRIGHTNESS, kernel=brightness)
-CONTRAST = replace(digital.CONTRAST, kernel=contrast)
-ELASTIC = replace(digital.ELASTIC, kernel=elastic_distortion)
+BRIGHTNESS = _rounded(weather.BRIGHTNESS)
+CONTRAST = _rounded(digital.CONTRAST)
+ELASTIC = _rounded(digital.ELASTIC)
 PIXELATE = replace(digital.PIXELATE, kernel=pixelate, shape=shape_of_pixelate)
 STYLE_TRANSFER = replace(style.STYLE_TRANSFER, kernel=style_transfer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -192,24 +193,19 @@ def _newest(times: npt.NDArray[np.float64], period: float) -> FrameOrder:
     return plan
 
 
-def sampling(drawn: None, num_frames: int, *, rate: int) -> FrameOrder:
-    """Every `rate`-th frame, held `rate` frames (MSRVTT-P, App. A.1)."""
-    return np.arange(num_frames, dtype=np.int64) // rate * rate
+def sampling(drawn: None, num_frames: int, *, rate: int, backwards: bool = False) -> FrameOrder:
+    """Every `rate`-th frame, held `rate` frames; forwards, or `backwards` (MSRVTT-P, App. A.1)."""
+    plan = np.arange(num_frames, dtype=np.int64) // rate * rate
+    return plan[::-1].copy() if backwards else plan
 
 
-def reverse_sampling(drawn: None, num_frames: int, *, rate: int) -> FrameOrder:
-    """`sampling`, backwards (MSRVTT-P, App. A.1)."""
-    return sampling(None, num_frames, rate=rate)[::-1].copy()
+def sampling_released(drawn: None, num_frames: int, *, rate: int, backwards: bool = False) -> FrameOrder:
+    """Every `rate`-th frame `rate` times, the last one too: up to `rate - 1` frames more (MSRVTT-P's two programs).
 
-
-def sampling_released(drawn: None, num_frames: int, *, rate: int) -> FrameOrder:
-    """Every `rate`-th frame `rate` times, the last one too: up to `rate - 1` frames more (MSRVTT-P's two programs)."""
-    return np.arange(0, num_frames, rate, dtype=np.int64).repeat(rate)
-
-
-def reverse_sampling_released(drawn: None, num_frames: int, *, rate: int) -> FrameOrder:
-    """`sampling_released`, backwards: the last sampled frame comes first, `rate` times (MSRVTT-P's two programs)."""
-    return sampling_released(None, num_frames, rate=rate)[::-1].copy()
+    `backwards` the last sampled frame comes first, `rate` times.
+    """
+    plan = np.arange(0, num_frames, rate, dtype=np.int64).repeat(rate)
+    return plan[::-1].copy() if backwards else plan
 
 
 def freeze(order: npt.NDArray[np.float64], num_frames: int, *, kept: float) -> FrameOrder:
@@ -271,9 +267,9 @@ TEMPORAL_SCRAMBLING_RELEASED = replace(
 JUMBLE = Kernel(kernel=jumble, realization=draw_order, method="temporal", bounds={"length": _FRAMES})
 BOX_JUMBLE = replace(JUMBLE, kernel=box_jumble)
 SAMPLING = Kernel(kernel=sampling, method="temporal", bounds={"rate": _FRAMES})
-REVERSE_SAMPLING = replace(SAMPLING, kernel=reverse_sampling)
+REVERSE_SAMPLING = replace(SAMPLING, kernel=partial(sampling, backwards=True))
 SAMPLING_RELEASED = replace(SAMPLING, kernel=sampling_released, version=2)
-REVERSE_SAMPLING_RELEASED = replace(REVERSE_SAMPLING, kernel=reverse_sampling_released, version=2)
+REVERSE_SAMPLING_RELEASED = replace(REVERSE_SAMPLING, kernel=partial(sampling_released, backwards=True), version=2)
 FREEZE = Kernel(kernel=freeze, realization=draw_order, method="temporal", bounds={"kept": SHARE})
 FREEZE_RELEASED = Kernel(
     kernel=freeze_released,

@@ -295,17 +295,12 @@ def snow_layer(
 # --- brightness ------------------------------------------------------------------------------------------------------
 
 
-def brightness(drawn: None, num_frames: int, height: int, width: int, *, added: float) -> Apply:
-    """V + `added`, clipped, in HSV with V in [0, 1] (ImageNet-C; MM-Robustness, Tab. 7). Truncated to uint8.
+def brightness(drawn: None, num_frames: int, height: int, width: int, *, added: float, rounded: bool = False) -> Apply:
+    """V + `added`, clipped, in HSV with V in [0, 1] (ImageNet-C; MM-Robustness, Tab. 7). Truncated, or `rounded`.
 
     Hue and saturation stay, so every channel is multiplied by the same new V / V, and black turns grey: a table of
     V (rows) and the channel's level (columns).
     """
-    return brightened(height, width, added=added, rounded=False)
-
-
-def brightened(height: int, width: int, *, added: float, rounded: bool) -> Apply:
-    """`brightness`, truncated or rounded."""
     values, levels = np.arange(256)[:, None], np.arange(256)[None, :]
     brighter = np.minimum(values / 255 + added, 1)
     share = np.minimum(levels / np.maximum(values, 1), 1)
