@@ -38,7 +38,7 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
     from transformers import CLIPConfig, CLIPModel
 
     from perturbations.tta import Gallery, Timings, adapt, clip4clip, towers, xpool
-    from perturbations.tta.pooling import XPool
+    from perturbations.tta.encoders import XPool
 
     device = torch.device(options.device)
     on_gpu = device.type == "cuda"

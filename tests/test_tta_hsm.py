@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from perturbations.tta.hsm import HubnessMemory
+from perturbations.tta.memories import HubnessMemory
 
 
 def direct(history: list, current: object) -> object:

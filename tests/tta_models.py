@@ -32,7 +32,7 @@ def tiny_clip(seed: int = 0) -> Any:
 
 
 def pooling_state(seed: int = 0, dim: int = 32) -> dict[str, Any]:
-    from perturbations.tta.pooling import XPool
+    from perturbations.tta.encoders import XPool
 
     torch.manual_seed(seed)
     return XPool(dim).state_dict()

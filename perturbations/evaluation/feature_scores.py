@@ -252,9 +252,9 @@ def _blocks(
     if method == AS_IT_IS:
         yield from cosines(query.rows, items.rows)
         return
-    from perturbations.tta import known
+    from perturbations.tta.adaptation import scores_of_features
 
-    yield slice(len(query.ids)), known.scores(method, direction, query.rows, items.rows, **banks)
+    yield slice(len(query.ids)), scores_of_features(method, direction, query.rows, items.rows, **banks)
 
 
 def _measured(

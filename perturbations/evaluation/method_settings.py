@@ -13,7 +13,6 @@ from perturbations.base.records import canonical, digest
 from perturbations.base.settings import Strict
 from perturbations.config.problems import Problem
 from perturbations.tta.methods import registry
-from perturbations.tta.parameters import MethodValue
 
 NEED_BANK = [name for name, method in registry.methods().items() if method.needs_bank]
 TAKE_GALLERY_BANK = [name for name, method in registry.methods().items() if method.takes_gallery_bank]
@@ -102,7 +101,7 @@ def group_of(entry: MethodEntry, querybank: str | None, gallerybank: str | None)
     return f"banks-{digest(banks)[:8]}" if any(banks) else ADAPTED
 
 
-def parameters_of(name: str, given: Mapping[str, MethodValue], direction: str) -> str:
+def parameters_of(name: str, given: Mapping[str, registry.MethodValue], direction: str) -> str:
     """The canonical JSON of every parameter of a method in a direction, of which some are given."""
     return canonical(registry.effective(name, given, direction))
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import whole
 from perturbations.tta.methods.dual_is import BANKS
-from perturbations.tta.methods.registry import Method
-from perturbations.tta.parameters import Parameter
+from perturbations.tta.methods.registry import Method, Parameter
 
 if TYPE_CHECKING:
     from perturbations.tta.task import Batches, BatchScores, Task
@@ -18,9 +17,9 @@ def _dual_dis(task: Task, batches: Batches) -> BatchScores:
 
     Elsewhere the factor is the similarity itself. Cost as DualIS.
     """
-    from perturbations.tta import dual
+    from perturbations.tta.rescoring import by_two_banks
 
-    yield from dual.run(task, batches, dynamic=True)
+    yield from by_two_banks(task, batches, dynamic=True)
 
 
 METHOD = Method(

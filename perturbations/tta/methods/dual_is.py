@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import Choice, Range
-from perturbations.tta.methods.registry import Method
-from perturbations.tta.parameters import Parameter
+from perturbations.tta.methods.registry import Method, Parameter
 
 if TYPE_CHECKING:
     from perturbations.tta.task import Batches, BatchScores, Task
@@ -16,11 +15,11 @@ def _dual_is(task: Task, batches: Batches) -> BatchScores:
     """The product of two inverted softmaxes, over the bank's M queries and over the gallery bank's L items.
 
     exp(b1 S) / sum over the bank of exp(b1 S_bank), times exp(b2 S) / sum over the gallery bank of exp(b2 S_items).
-    O((M + L) N_G) time once, O(N_G) memory. The form `released`: see `dual._released`.
+    O((M + L) N_G) time once, O(N_G) memory. The form `released`: see `rescoring._db_norm`.
     """
-    from perturbations.tta import dual
+    from perturbations.tta.rescoring import by_two_banks
 
-    yield from dual.run(task, batches, dynamic=False)
+    yield from by_two_banks(task, batches, dynamic=False)
 
 
 BANKS = (

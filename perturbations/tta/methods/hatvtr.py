@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perturbations.tta.methods.registry import HSM, RELIABLE, Method
-from perturbations.tta.parameters import FLAG, Parameter
+from perturbations.tta.methods.registry import FLAG, HSM, RELIABLE, Method, Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,9 +30,8 @@ def hatvtr(task: Task, batches: Batches) -> BatchScores:
     import torch
     from torch.nn.functional import mse_loss
 
-    from perturbations.tta.hsm import memory_of
     from perturbations.tta.losses import entropy, fraction, gap, robust_entropy, scatter, unit
-    from perturbations.tta.memory import PairMemory
+    from perturbations.tta.memories import PairMemory, memory_of
 
     compare = task.comparison(normalized=True)
     videos_ask = task.direction == "v2t"

@@ -22,7 +22,7 @@ def _hsm_qbnorm(task: Task, batches: Batches) -> BatchScores:
     """
     import torch
 
-    from perturbations.tta.hsm import memory_of
+    from perturbations.tta.memories import memory_of
     from perturbations.tta.rescoring import activated, batch_by_batch, log_mass, nearest, of_bank
 
     compare, values = task.comparison(), task.values

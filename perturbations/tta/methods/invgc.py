@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
-from perturbations.tta.methods.registry import Method
-from perturbations.tta.parameters import FLAG, Parameter
+from perturbations.tta.methods.registry import FLAG, Method, Parameter
 
 if TYPE_CHECKING:
     from perturbations.tta.task import Batches, BatchScores, Task

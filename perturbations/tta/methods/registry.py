@@ -1,4 +1,7 @@
-"""The type of an adaptation method, and the look-up. Standard library only: Snakemake reads the names from here."""
+"""The types of an adaptation method and its parameters, and the look-up.
+
+Standard library only: Snakemake reads the names from here.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perturbations.base import things
-from perturbations.base.bounds import SHARE, Range, whole
+from perturbations.base.bounds import SHARE, Choice, Range, problem_of, whole
 from perturbations.base.errors import ConfigError, did_you_mean, short
-from perturbations.tta.parameters import MethodValue, Parameter, checked, mistakes
 
 if TYPE_CHECKING:
     from perturbations.tta.task import Batches, BatchScores, Task
@@ -20,6 +22,42 @@ _OWN = things.in_package(
     *("none", "tent", "read", "sar", "eata", "shot", "tcr", "hatvtr", "qbnorm", "hsm_qbnorm", "dual_is", "dual_dis"),
     *("dual_sinkhorn", "csls", "dsl", "inverted_softmax", "invgc", "sinkhorn"),
 )
+
+
+MethodValue = bool | int | float | str
+
+FLAG = Choice((False, True))
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a method.
+
+    Attributes:
+        name: in `evaluation.parameters` and in `adapt`.
+        bound: the values that it takes.
+        default: the published value; None where it depends on the run, as `about` says.
+        about: what it is.
+        source: where the default comes from.
+    """
+
+    name: str
+    bound: Range | Choice
+    default: MethodValue | None
+    about: str
+    source: str
+
+    @property
+    def schema(self) -> dict[str, object]:
+        """Its JSON schema."""
+        schema: dict[str, object] = {"description": f"{self.about} ({self.source})"}
+        if isinstance(self.bound, Choice):
+            schema["enum"] = list(self.bound.values)
+        else:
+            low = "exclusiveMinimum" if self.bound.above else "minimum"
+            schema["type"] = "integer" if self.bound.whole else "number"
+            schema |= {low: self.bound.low, "maximum": self.bound.high}
+        return schema if self.default is None else {**schema, "default": self.default}
 
 
 _LEARNING = (
@@ -160,15 +198,36 @@ def parameters(name: str) -> tuple[Parameter, ...]:
 
 def parameter_mistakes(name: str, given: Mapping[str, object]) -> dict[str, str]:
     """What is wrong with the given values for the method `name`, by the parameter's name; empty where nothing is."""
-    return mistakes(parameters(name), given)
+    known = {parameter.name: parameter for parameter in parameters(name)}
+    allowed = f"allowed: {', '.join(known)}" if known else "it takes none"
+    wrong = {}
+    for given_name, value in given.items():
+        if given_name not in known:
+            wrong[str(given_name)] = (
+                f"parameter {short(given_name)} is unknown; {allowed}{did_you_mean(str(given_name), known)}"
+            )
+        elif problem := problem_of(known[given_name].bound, value):
+            wrong[given_name] = f"{given_name} {problem}"
+    return wrong
 
 
 def validated(name: str, given: Mapping[str, object]) -> dict[str, MethodValue]:
     """The given values of the method `name` in their types, sorted by name, less those that are the defaults.
 
-    Raises `ConfigError` with every mistake.
+    Settings that mean the same are thus the same. Raises `ConfigError` with every mistake.
     """
-    return checked(parameters(name), given, name)
+    if wrong := parameter_mistakes(name, given):
+        raise ConfigError(f"{name}: {'; '.join(wrong.values())}")
+    values = {}
+    for parameter in sorted(parameters(name), key=lambda parameter: parameter.name):
+        if parameter.name in given:
+            value = given[parameter.name]
+            assert isinstance(value, MethodValue)
+            is_float = isinstance(parameter.bound, Range) and not parameter.bound.whole
+            values[parameter.name] = float(value) if is_float else value
+            if values[parameter.name] == parameter.default:
+                del values[parameter.name]
+    return values
 
 
 def effective(name: str, given: Mapping[str, MethodValue], direction: str) -> dict[str, MethodValue | None]:

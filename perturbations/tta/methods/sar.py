@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
-from perturbations.tta.methods.registry import Method
-from perturbations.tta.parameters import Parameter
+from perturbations.tta.methods.registry import Method, Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import whole
-from perturbations.tta.methods.registry import RELIABLE, Method
-from perturbations.tta.parameters import Parameter
+from perturbations.tta.methods.registry import RELIABLE, Method, Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,7 +18,7 @@ def _tcr(task: Task, batches: Batches) -> BatchScores:
     import torch
 
     from perturbations.tta.losses import entropy, fraction, gap, robust_entropy, scatter, unit
-    from perturbations.tta.memory import PairMemory
+    from perturbations.tta.memories import PairMemory
 
     compare = task.comparison()
     items = task.gallery.features

@@ -1,8 +1,4 @@
-"""Hubness Suppression Memory: scores re-weighted by how popular each gallery item was with recent queries.
-
-HAT-VTR, Sec. 4.2, Eq. 5 and 6. Only column-wise softmax statistics of past batches enter the scores of the current one,
-so a past batch is kept as two rows (column maxima and sums of exponentials), not as its B x N_G matrix.
-"""
+"""What methods keep of past batches: reliable pairs, and how popular each gallery item was."""
 
 from __future__ import annotations
 
@@ -14,13 +10,54 @@ from torch import Tensor
 
 from perturbations.tta.losses import fraction
 
+
+class PairMemory:
+    """At most `size` reliable pairs of queries and items, the best by an indicator (HAT-VTR's and TCR's).
+
+    Attributes:
+        queries: M x D features, without gradients; `items` likewise.
+        entropies: M, of the queries' predictions within their batch.
+        largest_entropy: queries with more entropy than this are not certain; with an empty memory no query is certain.
+    """
+
+    def __init__(self, size: int, *, largest_first: bool) -> None:
+        self._size = size
+        self._largest_first = largest_first
+        self._indicators = torch.empty(0)
+        self.queries = torch.empty(0)
+        self.items = torch.empty(0)
+        self.entropies = torch.empty(0)
+        self.largest_entropy = float("-inf")
+
+    def add(self, indicators: Tensor, queries: Tensor, items: Tensor, entropies: Tensor, count: int) -> None:
+        """Add the `count` best pairs of a batch, then keep the `size` best of all. Pairs with NaN are left out."""
+        finite = (indicators.isfinite() & entropies.isfinite()).nonzero().flatten()
+        count = min(count, len(finite))
+        if not count:
+            return
+        best = finite[indicators.detach()[finite].topk(count, largest=self._largest_first).indices]
+        old = (self._indicators, self.queries, self.items, self.entropies)
+        new = [values.detach()[best] for values in (indicators, queries, items, entropies)]
+        merged = [torch.cat([a, b]) if len(a) else b for a, b in zip(old, new, strict=True)]
+        if len(merged[0]) >= self._size:
+            kept = merged[0].topk(self._size, largest=self._largest_first).indices
+            merged = [values[kept] for values in merged]
+        self._indicators, self.queries, self.items, self.entropies = merged
+        self.largest_entropy = float(self.entropies.max())  # once per batch: a GPU stops for it
+
+
+# --- hubness suppression ---------------------------------------------------------------------------------------------
+
 _Columns = Tensor
 """2 x N_G: the maximum of alpha x similarity over some queries, and the sum of exponentials relative to it."""
 
 
 class HubnessMemory:
-    """The newest `capacity` batches' column statistics, first in, first out.
+    """HSM: scores re-weighted by how popular each item was with recent queries (HAT-VTR, Sec. 4.2, Eq. 5 and 6).
 
+    It holds the newest `capacity` batches, first in, first out. Only column-wise softmax statistics of past batches
+    enter the scores of the current one, so a batch is kept as two rows (column maxima and sums of exponentials), not as
+    its B x N_G matrix.
     A queue of two stacks. Each entry of `_older` merges all batches from its own to the end of the stack. So the oldest
     batch is dropped without a subtraction, which would cancel digits, and a batch costs O(N_G) on average for any
     capacity.
