@@ -78,7 +78,7 @@ def test_boxes_hold_the_main_object_tightly(index: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(film, "tones_of", lambda colour: dict.fromkeys(tones, (255, 0, 255)))
     boxes, video = film.boxes(index), list(film._film(scene))
     monkeypatch.setitem(
-        drawn_objects.OBJECTS, scene.thing, thing._replace(draw=lambda: [drawn_objects._part("main", [(0, 0)])])
+        drawn_objects.OBJECTS, scene.thing, thing._replace(parts=[drawn_objects._part("main", [(0, 0)])])
     )
     assert len(boxes) == film.NUM_FRAMES
     for box, frame, without in zip(boxes, video, film._film(scene), strict=True):

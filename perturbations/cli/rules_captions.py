@@ -9,14 +9,28 @@ from typing import Any
 
 from perturbations.base.records import canonical, digest
 from perturbations.cli.common import check_failures, provenance
+from perturbations.manifest import files, layout, sets
+from perturbations.manifest import skipped as skipped_entries
+from perturbations.manifest.kinds import (
+    CAPTIONS,
+    MULTIMODAL,
+    QRELS,
+    QUARANTINE,
+    QUARANTINED,
+    SOURCES,
+    TEXT_STATISTICS,
+    TEXTS,
+    VIDEOS,
+    CaptionRow,
+    QuarantineRow,
+    TextRow,
+    TextStatisticsRow,
+)
+from perturbations.plan.listed import ListedCaption, RejectedItem, read, read_folder, read_recipes
 
 
 def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels: Path) -> None:
     """Write the captions and qrels manifests."""
-    from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import CAPTIONS, QRELS, SOURCES, CaptionRow
-    from perturbations.plan.listed import ListedCaption, read
-
     rows = [
         CaptionRow(dataset=dataset, caption_id=line.caption_id, item_id=line.item_id, text=line.text)
         for line in read(listed, ListedCaption)
@@ -29,15 +43,11 @@ def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels
 
 def rejected_captions(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
     """Write the manifest of captions that cannot be used."""
-    from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import QUARANTINE, QUARANTINED, QuarantineRow
-    from perturbations.plan import listed
-
     rows = [
         QuarantineRow(dataset=dataset, item_id=row.item_id, status=QUARANTINED, stage="annotation", error=row.error)
-        for row in listed.read(rejected, listed.RejectedItem)
+        for row in read(rejected, RejectedItem)
     ]
-    shards = listed.read_folder(work / "captions", listed.ListedCaption)
+    shards = read_folder(work / "captions", ListedCaption)
     caption_ids = [caption.caption_id for members in shards.values() for caption in members]
     described = sets.of_captions(caption_ids, len(rows)).columns()
     about = {**provenance(output), "dataset": dataset, sets.SET: described}
@@ -46,9 +56,6 @@ def rejected_captions(*, dataset: str, work: Path, rejected: Path, output: Path)
 
 def check_captions(*, allowed: int, quarantine: Path, output: Path) -> None:
     """Fail when more captions cannot be used than allowed."""
-    from perturbations.manifest import files
-    from perturbations.manifest.kinds import QUARANTINE
-
     failures = [(row.item_id, row.error) for row in files.read_part(quarantine, QUARANTINE)]
     ways = "Correct the annotations, exclude their items with `subset`,"
     check_failures(failures, allowed, "listed caption", "cannot be used", ways, quarantine, output)
@@ -58,15 +65,13 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
     """Perturb the captions of a shard by every recipe of a suite."""
     from perturbations.base.progress import logged
     from perturbations.captions import text_parts
-    from perturbations.manifest import layout
-    from perturbations.plan import listed
     from perturbations.plan.recipe import parse_text
 
     wanted = {
         marker.parent / scenario / layout.name("text_part", shard=layout.shard_of(marker)): parse_text(text)
-        for scenario, text in listed.read_recipes(recipes).items()
+        for scenario, text in read_recipes(recipes).items()
     }
-    parts = text_parts.run(dataset, listed.read(captions, listed.ListedCaption), wanted)
+    parts = text_parts.run(dataset, read(captions, ListedCaption), wanted)
     written = list(logged(parts, len(wanted), "perturbations"))
     text_parts.write_marker(marker, written)
 
@@ -89,16 +94,12 @@ def texts_manifest(
     from perturbations.engine import merging
     from perturbations.engine.comparability import verdict
     from perturbations.engine.tally import Tally, TextTally
-    from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS, TextRow, TextStatisticsRow
-    from perturbations.manifest.skipped import columns, parse
-    from perturbations.plan.listed import RejectedItem, read, read_recipes
 
     unusable = len(read(rejected, RejectedItem))
     parts = work / suite / "captions"
     text_parts.drop_untrue_markers(parts)  # what is missing stops the merge below; the next run makes it again
     rows, listed = merging.texts(dataset, work / "captions", parts, recipes, unusable)
-    left_out, wanted = parse(canonical(skipped)), read_recipes(recipes)
+    left_out, wanted = skipped_entries.parse(canonical(skipped)), read_recipes(recipes)
     tally, counted = TextTally(), list[TextStatisticsRow]()
     about: dict[str, object] = {}
 
@@ -113,7 +114,7 @@ def texts_manifest(
 
     def described() -> dict[str, object]:
         about.update(provenance(texts), dataset=dataset)
-        about[sets.SET] = {**listed.columns(), **columns(left_out)}
+        about[sets.SET] = {**listed.columns(), **skipped_entries.columns(left_out)}
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
         about["comparability"] = verdict(Tally(), tally, adapter=adapter)
         return about
@@ -126,8 +127,6 @@ def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     """Join perturbed captions with perturbed videos."""
     from perturbations.engine.comparability import verdict
     from perturbations.engine.tally import Tally, TextTally
-    from perturbations.manifest import files, sets, skipped
-    from perturbations.manifest.kinds import MULTIMODAL, TEXTS, VIDEOS
     from perturbations.plan import mixes
     from perturbations.suites import registry
 
@@ -139,7 +138,7 @@ def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     tallies = Tally().counted(clips), TextTally().counted(captions)
     about["comparability"] = verdict(*tallies, adapter=str(described.get("adapter", "")))
     if combined is not None:
-        entries = skipped.of_manifest(files.read_metadata(texts))
+        entries = skipped_entries.of_manifest(files.read_metadata(texts))
         left_out = [entry for entry in entries if entry.perturbation in combined.text]
-        about[sets.SET] = {**about[sets.SET], **skipped.columns(left_out)}
+        about[sets.SET] = {**about[sets.SET], **skipped_entries.columns(left_out)}
     files.write(output, MULTIMODAL, mixes.combinations(clips, captions), about)

@@ -11,13 +11,13 @@ from typing import Any
 
 from perturbations.base.records import canonical, digest
 from perturbations.cli.common import check_failures, provenance
+from perturbations.manifest import files, sets
+from perturbations.manifest.kinds import ANALYSES, MIXES, QUARANTINE, SOURCES, VIDEOS
 
 
 def sources_manifest(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
     """Merge the parts of the manifest of clean clips."""
     from perturbations.engine import merging
-    from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import SOURCES
 
     parts = work / "sources"
     clips = merging.sources(dataset, work / "shards", parts, rejected)
@@ -28,8 +28,6 @@ def sources_manifest(*, dataset: str, work: Path, rejected: Path, output: Path) 
 def analyses_manifest(*, dataset: str, recipe: Mapping[str, Any], work: Path, output: Path) -> None:
     """Merge the parts of an analysis of all clips; `recipe` is what they must follow."""
     from perturbations.engine import merging
-    from perturbations.manifest import files
-    from perturbations.manifest.kinds import ANALYSES
 
     parts = work / "analyses" / output.stem
     about = {**provenance(output), "dataset": dataset}
@@ -55,8 +53,6 @@ def videos_manifest(
     from perturbations.engine import corpus_card, merging
     from perturbations.engine.comparability import verdict
     from perturbations.engine.tally import Tally, TextTally
-    from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS
     from perturbations.plan import listed
     from perturbations.suites import registry
 
@@ -83,8 +79,6 @@ def videos_manifest(
 
 def mixes(*, videos: Path, sources: Path, severities: Path, types: Path) -> None:
     """Write the mixed manifests: views of a videos manifest."""
-    from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS
     from perturbations.plan.mixes import mixed_severity, mixed_types
 
     rows, clips = files.read_part(videos, VIDEOS), files.read_part(sources, SOURCES)
@@ -96,9 +90,6 @@ def mixes(*, videos: Path, sources: Path, severities: Path, types: Path) -> None
 
 def check_quarantine(*, allowed: int, quarantine: Path, output: Path) -> None:
     """Fail when more items are quarantined or missing than allowed."""
-    from perturbations.manifest import files
-    from perturbations.manifest.kinds import QUARANTINE
-
     rows = files.read_part(quarantine, QUARANTINE)
     # Of an item's rows the first says why.
     reasons = {row.item_id: f"{row.stage}: {row.error}" for row in reversed(rows)}

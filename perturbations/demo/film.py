@@ -243,8 +243,8 @@ def _film(scene: _Scene, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterat
     top = int(near.mask.any(axis=1).argmax())
     solid = HEIGHT - int((near.mask.min(axis=1) < 255)[::-1].argmax())
     colours, keep = weights(near.image[top:solid], near.mask[top:solid])
-    parts, tones = OBJECTS[scene.thing].draw(), tones_of(COLOURS[scene.colour])
-    second = SECONDS[scene.second]() if scene.second else []
+    parts, tones = OBJECTS[scene.thing].parts, tones_of(COLOURS[scene.colour])
+    second = SECONDS[scene.second] if scene.second else []
     second_x, second_y = dice.between(40, 120) * PIXEL, dice.between(34, 80) * PIXEL
     flakes = dice.noise(2, 110)
     for t in positions:
@@ -273,7 +273,7 @@ def boxes(index: int) -> list[tuple[int, int, int, int]]:
     """
     scene = _scene(index)
     soft = PIXEL  # antialiasing spreads an edge by about a pixel
-    parts = [(part, soft + _RIM * PIXEL // 2 * part.silhouette) for part in OBJECTS[scene.thing].draw()]
+    parts = [(part, soft + _RIM * PIXEL // 2 * part.silhouette) for part in OBJECTS[scene.thing].parts]
     edges = []
     for t in range(NUM_FRAMES):
         pose = _pose(scene, t)
