@@ -228,12 +228,12 @@ def test_shards_have_a_size_and_the_same_bytes_again(small: Path, tmp_path: Path
 # --- mteb -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("levels", [2**40, 3], ids=["distinct", "tied"])
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize(("kind", "levels"), [*((kind, 3) for kind in PLACES), ("pairs", 2**40)])
 def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, levels: int) -> None:
     """The same scores through mteb's evaluator and through ours; a tie counts against the model in ours.
 
     In every task: videos that ask for captions, captions that ask for videos, videos that ask for their clean source.
+    Few levels of scores tie, and many do not.
     """
     tasks = loaded_tasks(outputs / "mteb" / kind)
     categories = {"videos": ["v2t", "t2v", "v2v"], "mixes": ["v2t", "t2v"]}.get(kind, ["t2v"])

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.registry import Adapter, Dataset, FamilyMember
-from perturbations.demo import canvas, film
+from perturbations.demo import film
 
 
 class Demo(Dataset):
@@ -41,7 +41,7 @@ ADAPTER = Adapter(
     needs=(),
     takes=("clips",),
     settings=Demo,
-    synthetic=(canvas.WIDTH, canvas.HEIGHT, film.NUM_FRAMES),
+    synthetic=(film.WIDTH, film.HEIGHT, film.NUM_FRAMES),
     families=_families,
     read=read,
 )
