@@ -176,13 +176,13 @@ def wide_table(columns: int = 32, rows: int = 60) -> tables.PageTable:
     cells = {("", f"c{place}"): [tables.Cell("80.0"), tables.Cell("90.0")] for place in range(columns - 2)}
     frame = pd.DataFrame({**marked, **cells}, pd.Index(["m&m TCR", "a ^ \\"]))
     plain = pd.DataFrame({name: [tables.Cell("1.0")] * (rows - 2) for name in frame}, range(rows - 2))
-    return tables.PageTable("50 % of {R@1}", "method", pd.concat([frame, plain]), "Small: a. Bold: N 100 ± 1.")
+    return tables.PageTable("50 % of {R@1}", "method", pd.concat([frame, plain]), "N 100 ± 1.", "Small: a. Bold: b.")
 
 
 def test_tables_of_papers_are_there_as_markdown() -> None:
     assert tables.as_markdown(wide_table(2, 2)) == (
         "50 % of {R@1}\n\n|method|a\\|b x\\_1|a\\|b 50 %|\n|---|---:|---:|\n|m\\&m TCR|**1.0 ± 0.2**|*2*|\n"
-        "|a ^ \\\\||≈3|\n\nBold: N 100 ± 1.\n"
+        "|a ^ \\\\||≈3|\n\nBold: b. N 100 ± 1.\n"
     )
 
 

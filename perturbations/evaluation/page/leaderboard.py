@@ -132,45 +132,50 @@ def _table(
     }
     if not any(cell.value for cell in cells.get(("", _LOSS), ())):
         cells.pop(("", _LOSS), None)
-    note = _note(models, choice, boards, metric, columns)
-    is_main = on_page and metric == _R1
     table = pd.DataFrame(cells, pd.Index(names))
-    return PageTable(f"{METRICS[metric]}: {where}", corner, table, note, "board", _BRIEF, is_main, on_page)
+    return PageTable(
+        f"{METRICS[metric]}: {where}",
+        corner,
+        table,
+        " ".join(_note(models, boards, metric, columns)),
+        guide=_guide(models, choice, metric, ("", _LOSS) in columns),
+        style="board",
+        brief=_BRIEF,
+        has_files=on_page and metric == _R1,
+        on_page=on_page,
+    )
 
 
-def _note(
-    models: Sequence[Scores],
-    choice: RetrievalChoice,
-    boards: Sequence[pd.DataFrame],
-    metric: str,
-    columns: _Columns,
-) -> str:
-    """How to read a table: its marks, its columns, who is not marked, and how many queries and items there are."""
+def _guide(models: Sequence[Scores], choice: RetrievalChoice, metric: str, has_loss: bool) -> str:
+    """How to read a table: its marks, and its columns."""
     title = methods.baseline().title
-    names = in_order(name for scores in models for name in scores.methods)
     sampled = any(scores.sampled for scores in models) and metric not in _LOWER
     is_compared = any(scores.reference == methods.baseline().name for scores in models)
-    same = _without_effect(models, metric, columns)
-    lost = in_order(name for scores in models for name in scores.collapsed)
-    notes = [
+    guide = [
         (sampled and is_compared, _WITH_INTERVALS.format(baseline=title)),
         (sampled and not is_compared, _SMALL),
         (not sampled, _WITHOUT_INTERVALS.format(baseline=title)),
         (sampled and not all(scores.sampled for scores in models), _OF_SOME),
-        (metric in _WITH_LOSS and ("", _LOSS) in columns, _OF_LOSS),
+        (metric in _WITH_LOSS and has_loss, _OF_LOSS),
         (any(len(own) > 1 for scores in models for own in scores.seeds.values()), _OF_SEEDS),
         (choice.side in ("gallery", "both"), _OF_GALLERY),
-        (any(map(needs_all_queries, names)), _TRANSDUCTIVE),
-        (same, f"As {title} in every column: {_labels(same)}."),
-        (lost, f"Not marked: {_labels(lost)}, whose clean R@1 lost more than its own interval."),
+        (any(needs_all_queries(name) for scores in models for name in scores.methods), _TRANSDUCTIVE),
     ]
+    return " ".join(text for holds, text in guide if holds)
+
+
+def _note(models: Sequence[Scores], boards: Sequence[pd.DataFrame], metric: str, columns: _Columns) -> Iterator[str]:
+    """What a table has of its own: who changes nothing, who is not marked, and how many queries and items there are."""
+    if same := _without_effect(models, metric, columns):
+        yield f"As {methods.baseline().title} in every column: {_labels(same)}."
+    if lost := in_order(name for scores in models for name in scores.collapsed):
+        yield f"Not marked: {_labels(lost)}, whose clean R@1 lost more than its own interval."
     queries, missing, gallery = _counted(models, boards)
-    notes.append((True, f"N {queries}, missing {missing}, gallery {gallery}."))
+    yield f"N {queries}, missing {missing}, gallery {gallery}."
     least = int(gallery.partition("-")[0].replace(",", ""))
     means = any(scores.rows["gallery_mean"].notna().any() for scores in models)  # of galleries of several sizes
-    is_small = least <= max(RECALLS.values()) and not means
-    notes.append((is_small, f"In a gallery of {least}, R@k is 100 for every model from k = {least} on."))
-    return " ".join(text for holds, text in notes if holds)
+    if least <= max(RECALLS.values()) and not means:
+        yield f"In a gallery of {least}, R@k is 100 for every model from k = {least} on."
 
 
 def _labels(names: Iterable[str]) -> str:

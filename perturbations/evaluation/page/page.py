@@ -82,6 +82,7 @@ def write(
         summary=_summary(frame),
         banner=_banner(frame),
         sections=every,
+        said=[],  # guides that a table before has
         forms={ending: title for ending, (title, _) in FORMS.items()},
         folder=quote(folder.name),
         csv=f"{quote(folder.name)}/{CSV_NAME}",

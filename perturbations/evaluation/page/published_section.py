@@ -262,7 +262,7 @@ def _table(cells: Sequence[Beside]) -> PageTable:
     beside_what = titled(first.dataset, first.model, first.setting, side)
     caption = f"{titled(cells[0].model, first.direction)}, beside Table {first.table}: {beside_what}"
     notes = dict.fromkeys(text for own in cells for text in (own.cell.contradiction, own.cell.note) if text)
-    return PageTable(caption, "method", frame, "; ".join(notes), "stacked")
+    return PageTable(caption, "method", frame, "; ".join(notes), style="stacked")
 
 
 def _metric(own: Beside) -> str:

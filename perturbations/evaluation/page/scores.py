@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -109,12 +110,11 @@ def _clip_of(query: str) -> str:
 
 
 def mean_of(scenarios: pd.DataFrame) -> pd.Series:
-    """The weights of scenarios in the mean over perturbations of each one's mean over severities (MSRVTT-P, Sec. 4.3).
-
-    What is the mean of no scenario is NaN.
-    """
-    of_perturbation = scenarios.groupby(["suite", "perturbation", "text_perturbation"], dropna=False)
-    return 1 / (of_perturbation.ngroups * of_perturbation["suite"].transform("size"))
+    """The weights of scenarios in a mean over perturbations of each one's mean over severities (MSRVTT-P, Sec. 4.3)."""
+    names = ["suite", "perturbation", "text_perturbation"]
+    keys = list(scenarios[names].itertuples(index=False, name=None))
+    sizes = Counter(keys)
+    return pd.Series([1 / (len(sizes) * sizes[key]) for key in keys], scenarios.index)
 
 
 class Scores:

@@ -138,7 +138,7 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
     what = titled(str(best["dataset"]), str(best["model_name"]), method_label(str(best["applied"])))
     caption = f"{what}: {shown.plural(len(known), 'example')} of composed queries"
     note = "✓: a target." if any(first) else "evaluation.top_k keeps what is retrieved first."
-    return PageTable(caption, "query", text_frame(columns, known.index), note, "left")
+    return PageTable(caption, "query", text_frame(columns, known.index), note, style="left")
 
 
 def corpora(

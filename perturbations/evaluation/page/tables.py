@@ -61,7 +61,8 @@ class PageTable:
         caption: its title.
         corner: what the names of its rows are.
         frame: its cells, by the names of rows, and by group (which may be "") and name of columns.
-        note: how to read it.
+        note: what a reader must know of it.
+        guide: how to read it and tables like it; the page says it once.
         style: "stacked": the parts of a cell may stand below each other, to fit a small screen; "board": so, and the
             headings sort; "left": it holds words and not numbers.
         brief: the columns whose deviations, changes and intervals the page shows, where it does not show all; the CSV
@@ -75,6 +76,7 @@ class PageTable:
     corner: str
     frame: pd.DataFrame
     note: str = ""
+    guide: str = ""
     style: str = ""
     brief: Sequence[str] = ()
     has_files: bool = False
@@ -205,7 +207,8 @@ def _lines(table: PageTable, escape: Callable[[str], str], best: str, second: st
     ]
     heads = [escape(text) for text in (table.corner, *(" ".join(filter(None, head)) for head in table.heads))]
     names = [escape(str(name)) for name in table.frame.index]
-    note = table.note[table.note.find("Bold: ") :] if table.note.startswith("Small: ") else table.note
+    guide = table.guide[table.guide.find("Bold: ") :] if table.guide.startswith("Small: ") else table.guide
+    note = " ".join(filter(None, (guide, table.note)))
     return [heads, *map(list, zip(names, *columns, strict=True))], escape(note)
 
 
