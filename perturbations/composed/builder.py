@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import get_args
 
-from perturbations.composed.instructions import SOURCE, Words, instruction_for
+from perturbations.composed.instructions import SOURCE, Words, instruction_for, nouns_of, verb_of
 from perturbations.composed.sampler import sampled_blocks, tf_idf
 from perturbations.composed.split import (
     ComposedQuery,
@@ -90,19 +90,21 @@ def _queries(query: _Candidate, members: Sequence[_Candidate]) -> list[ComposedQ
 
 
 def _difference(query: Words, target: Words) -> ModificationKind | None:
-    if not query.verb or not target.verb:
+    verb, other = verb_of(query), verb_of(target)
+    if not verb or not other:
         return None
-    shared, every = query.nouns & target.nouns, query.nouns | target.nouns
-    if query.verb != target.verb:
+    nouns, others = nouns_of(query), nouns_of(target)
+    shared, every = nouns & others, nouns | others
+    if verb != other:
         return "temporal" if shared and len(shared) >= _LEAST_SHARED * len(every) else None
-    return "object" if target.nouns and not shared else None
+    return "object" if others and not shared else None
 
 
 def _closeness(query: _Candidate, other: _Candidate) -> tuple[float, float, int]:
     """The larger the share of words in both captions, then the nearer in time, then the later in the list."""
     (_, clip, words), (row, other_clip, other_words) = query, other
     gap = abs((other_clip.start_s or 0.0) - (clip.start_s or 0.0))
-    own, others = {*words.words}, {*other_words.words}
+    own, others = ({word for word, _, _ in some} for some in (words, other_words))
     return len(own & others) / len(own | others), -gap, row
 
 

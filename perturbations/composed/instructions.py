@@ -5,8 +5,7 @@ EgoCVR's were written by GPT-4 (supplement D.2): the shortest sentence that says
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 SOURCE = "rule 1"
 
@@ -15,37 +14,29 @@ _BEFORE = ("DT", "PRP$", "JJ", "JJR", "JJS", "CD", "VBN", "VBG")
 _EDGES = ".,;:!?\"'()"
 
 
-@dataclass(frozen=True)
-class Words:
-    """A caption's words.
-
-    Attributes:
-        words: in order, without punctuation, lower case.
-        tags: the Penn tag of each.
-        lemmas: the base form of each noun and verb; other words as they are.
-    """
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    lemmas: tuple[str, ...]
-
-    @property
-    def verb(self) -> str:
-        """The first verb's base form; empty where there is none."""
-        return next((lemma for lemma, tag in zip(self.lemmas, self.tags, strict=True) if tag.startswith("VB")), "")
-
-    @property
-    def nouns(self) -> frozenset[str]:
-        """The base forms of all nouns."""
-        return frozenset(lemma for lemma, tag in zip(self.lemmas, self.tags, strict=True) if tag.startswith("NN"))
+Words = Sequence[tuple[str, str, str]]
+"""A caption's words in order, lower case, without punctuation: each with its Penn tag and, of nouns and verbs, its base
+form; other words are their own."""
 
 
 def words_of(caption: str, tagger: Callable[[list[str]], list[str]], lemma: Callable[[str, str], str]) -> Words:
     """A caption's words, tagged. `lemma` is (word, Penn tag) -> base form."""
     words = [word for word in (part.strip(_EDGES).lower() for part in caption.split()) if word]
     tags = tagger(words) if words else []
-    lemmas = [lemma(word, tag) if tag.startswith(("NN", "VB")) else word for word, tag in zip(words, tags, strict=True)]
-    return Words(tuple(words), tuple(tags), tuple(lemmas))
+    return [
+        (word, tag, lemma(word, tag) if tag.startswith(("NN", "VB")) else word)
+        for word, tag in zip(words, tags, strict=True)
+    ]
+
+
+def verb_of(words: Words) -> str:
+    """The first verb's base form; empty where there is none."""
+    return next((base for _, tag, base in words if tag.startswith("VB")), "")
+
+
+def nouns_of(words: Words) -> frozenset[str]:
+    """The base forms of all nouns."""
+    return frozenset(base for _, tag, base in words if tag.startswith("NN"))
 
 
 def instruction_for(query: Words, target: Words) -> str:
@@ -53,31 +44,30 @@ def instruction_for(query: Words, target: Words) -> str:
 
     "peel the red onion", "cut the red onion into rings": "Cut it into rings instead."
     """
-    start = next((place for place, tag in enumerate(target.tags) if tag.startswith("VB")), 0)
+    start = next((place for place, (_, tag, _) in enumerate(target) if tag.startswith("VB")), 0)
+    known = nouns_of(query)
     words: list[str] = []
     place = start
-    while place < len(target.words):
+    while place < len(target):
         end = place + 1 if place == start else _phrase(target, place)
-        nouns = {target.lemmas[at] for at in range(place, end) if target.tags[at].startswith("NN")}
-        if nouns and nouns <= query.nouns and not {"it", "them"} & {*words}:
-            words.append("them" if target.tags[end - 1] == "NNS" else "it")
+        part = target[place:end]
+        nouns = nouns_of(part)
+        if nouns and nouns <= known and not {"it", "them"} & {*words}:
+            words.append("them" if part[-1][1] == "NNS" else "it")
         else:
-            words.extend(_base(target, at) if at == start else target.words[at] for at in range(place, end))
+            words += [base if place == start and tag.startswith("VB") else word for word, tag, base in part]
         place = end
     text = " ".join(words)
     return f"{text[:1].upper()}{text[1:]} instead."
 
 
-def _base(target: Words, place: int) -> str:
-    return target.lemmas[place] if target.tags[place].startswith("VB") else target.words[place]
-
-
 def _phrase(target: Words, place: int) -> int:
     """One after the end of the noun phrase that begins at a place; the place itself plus one where none does."""
+    tags = [tag for _, tag, _ in target]
     end = place
-    while end < len(target.tags) and target.tags[end] in _BEFORE:
+    while end < len(tags) and tags[end] in _BEFORE:
         end += 1
     first_noun = end
-    while end < len(target.tags) and target.tags[end].startswith("NN"):
+    while end < len(tags) and tags[end].startswith("NN"):
         end += 1
     return end if end > first_noun else place + 1

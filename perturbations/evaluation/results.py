@@ -8,28 +8,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.records import canonical
 from perturbations.engine import clip_rows
 from perturbations.engine.comparability import differences
 from perturbations.engine.tally import Tally, TextTally
-from perturbations.evaluation.result_sets import finished, scenario_name
-from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, hub_columns, rows_of
-from perturbations.evaluation.scenarios import Retrieval, ScenarioRow, id_of
+from perturbations.evaluation.result_sets import scenario_name
+from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, rows_of
+from perturbations.evaluation.scenarios import ScenarioRow
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan.recipe import is_published
-from perturbations.retrieval.metrics import retrieved_first
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger("perturbations")
 
@@ -100,30 +92,6 @@ def _read(journal: Path) -> dict[str, list[Finished]]:
         except (ValueError, TypeError):
             continue  # the process was killed while it wrote this line
     return done
-
-
-def of_similarities(
-    run: Run, task: Retrieval, similarities: NDArray[np.float32], top_k: int | None, **columns: Any
-) -> Finished:
-    """The results of a run from its similarities (queries x gallery).
-
-    `columns` are further ones of its row: counts, timings, and the hashes of what it is of.
-    """
-    first = None
-    if top_k is not None:
-        first = retrieved_first(similarities, list(map(id_of, task.gallery)), top_k)
-    return finished(
-        run,
-        task.query_ids,
-        retrieval.ranks(similarities, task.relevant),
-        first,
-        **hub_columns(retrieval.hubness(similarities)),
-        **columns,
-        missing_queries=task.missing,
-        gallery=len(task.gallery),
-        backend=canonical(backends(run.pretrained, (*task.queries, *task.gallery))),
-        tools=canonical(tools()),
-    )
 
 
 def settings_cell(run: Run, settings: Mapping[str, Any]) -> str:

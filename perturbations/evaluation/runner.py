@@ -18,17 +18,20 @@ from typing import Any
 
 import numpy as np
 
+from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
-from perturbations.base.records import digest
+from perturbations.base.records import canonical, digest
 from perturbations.evaluation import encoding, planning, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import Modality
+from perturbations.evaluation.result_sets import finished
 from perturbations.evaluation.results import Making
-from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, banks_key, places_of
+from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, banks_key, hub_columns, places_of
 from perturbations.evaluation.scenarios import Clean, Perturbed, Retrieval
 from perturbations.manifest.kinds import CaptionRow, TextRow
+from perturbations.retrieval.metrics import retrieved_first
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
@@ -216,15 +219,24 @@ def _finished(asked: _Asked, run: Run, **columns: Any) -> list[Finished]:
     )
     shown = logged(similarities, -(-len(places) // size), f"batches of {run.label}")
     in_order = np.concatenate([part.float().cpu().numpy() for part in shown])
-    row, queries = results.of_similarities(
+    scores = in_order[np.argsort(places)]
+    first = None
+    if job.top_k is not None:
+        first = retrieved_first(scores, list(map(scenarios.id_of, task.gallery)), job.top_k)
+    row, queries = finished(
         run,
-        task,
-        in_order[np.argsort(places)],
-        job.top_k,
+        task.query_ids,
+        retrieval.ranks(scores, task.relevant),
+        first,
         **columns,
+        **hub_columns(retrieval.hubness(scores)),
         **asdict(counts),
         # Of features that were encoded before, the time is not known here.
         **({} if known else timings.summary()),
+        missing_queries=task.missing,
+        gallery=len(task.gallery),
+        backend=canonical(results.backends(run.pretrained, (*task.queries, *task.gallery))),
+        tools=canonical(results.tools()),
         queries_sha256=asked.queries_sha256,
         clean_input_queries=asked.clean_input_queries,
     )
