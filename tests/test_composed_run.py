@@ -292,3 +292,7 @@ def test_an_interrupted_job_goes_on_with_the_scenario_where_it_was(
     rows[0].text = "to e"
     job(runner, split=PLAIN).evaluate(runs, tmp_path / "j.jsonl")
     assert made[5:] == [2, 3, 4], "what changes a result runs again"
+    replace(job(runner, split=PLAIN), split_sha256="other").evaluate(runs[:1], tmp_path / "j.jsonl")
+    features = replace(clip_features(*"abcdef"), rows=np.ones((6, 8), np.float32))
+    replace(job(runner, split=PLAIN), clips=features).evaluate(runs[:1], tmp_path / "j.jsonl")
+    assert made[8:] == [0, 0]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
 from perturbations.base.records import canonical, digest
@@ -37,7 +38,8 @@ _log = logging.getLogger("perturbations")
 class ComposedJob:
     """What the runs of a job share: the model, the split, the features of clean clips, and the ways to use queries.
 
-    `settings` are what else results depend on, for their column `settings`.
+    `settings` are what else results depend on, for their column `settings`; `split_sha256` is a hash of the split's
+    manifests, whose words, distractors and galleries are in no column.
     """
 
     backbone: LoadedBackbone
@@ -46,6 +48,7 @@ class ComposedJob:
     ways: Ways
     settings: Mapping[str, Any]
     reader: Reader = "pyav"
+    split_sha256: str = ""
 
     def evaluate(
         self, runs: Sequence[Run], journal: Path, journals: Sequence[Path] = ()
@@ -60,18 +63,20 @@ class ComposedJob:
 
     def making(self, planned: Run) -> Making:
         """The results of a scenario, in every way and gallery."""
-        hashes: dict[str, Any] = {"listed_sha256": self._listed_sha256, "checkpoint_sha256": self.backbone.sha256}
+        listed, features, shared = self._hashes
+        hashes: dict[str, Any] = {"listed_sha256": listed, "checkpoint_sha256": self.backbone.sha256}
         run = replace(planned, **hashes)
         clips, texts = _perturbed(run, self.split)
         identity = [[row.recipe_id, row.frames_sha256] for row in clips or ()]
         identity += [[row.recipe_id, row.text] for row in texts or ()]
-        shared = [dict(self.settings), asdict(self.ways), results.tools(), self.clips.ids]
-        key = digest([run.columns(), shared, identity])
-        return key, {}, partial(self._made, run, clips, texts)
+        return digest([run.columns(), features, shared, identity]), {}, partial(self._made, run, clips, texts)
 
     @cached_property
-    def _listed_sha256(self) -> str:
-        return listed_sha256(self.split)
+    def _hashes(self) -> tuple[str, str, str]:
+        """Hashes of what the split lists, of the clips' features, and of all else that runs share."""
+        features = storage.sha256_of(self.clips.rows.tobytes())
+        shared = [self.split_sha256, self.clips.ids, dict(self.settings), asdict(self.ways), results.tools()]
+        return listed_sha256(self.split), features, digest(shared)
 
     def _made(self, run: Run, clips: list[ClipRow] | None, texts: list[TextRow] | None) -> list[Finished]:
         features = None if clips is None else self._features(clips, run)

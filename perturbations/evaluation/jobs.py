@@ -12,10 +12,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.base.project import need_models
 from perturbations.base.readers import Reader
-from perturbations.base.records import canonical
+from perturbations.base.records import canonical, digest
 from perturbations.cli.common import provenance
 from perturbations.evaluation.rows import ranks_of
 from perturbations.manifest import layout
@@ -69,7 +70,6 @@ def clean_rows(sources: Path, captions: Path | None, rejected: int = 0) -> Clean
 def check_model(*, model: Mapping[str, Any], device: str, reader: Reader, output: Path) -> None:
     """Check that the parts of a model fit each other."""
     need_models()
-    from perturbations.base import storage
     from perturbations.evaluation import backbone
 
     checked = {**backbone.check(load_model(model, device)), "files": model.get("files")}
@@ -130,14 +130,15 @@ def evaluate(
     else:
         from perturbations.composed import manifests
         from perturbations.composed.strategies import Ways
-        from perturbations.evaluation import composed_runner
+        from perturbations.evaluation import composed_plan, composed_runner
 
         how = json.loads(first.parameters or "{}")
         split, _ = manifests.read(Path(layout.folder("composed_queries", dataset=first.dataset)))
+        split_sha256 = digest([storage.sha256(Path(path)) for path in composed_plan.split_files(first.dataset)])
         of_clips = encoded(first.dataset, "middle" if how["frames"] == "middle" else "clips")
         features = composed_runner.clip_features(of_clips, clean)
         about = {**settings, **how, "pretrained": first.pretrained, "num_frames": first.num_frames}
-        composed = composed_runner.ComposedJob(loaded, split, features, Ways(**ways), about, reader)
+        composed = composed_runner.ComposedJob(loaded, split, features, Ways(**ways), about, reader, split_sha256)
         rows, of_ranks = composed.evaluate(planned, journal, other_journals(journal))
     files.write(results, RESULTS, rows)
     files.write(ranks, RANKS, of_ranks)
@@ -145,8 +146,6 @@ def evaluate(
 
 def _perturbed_rows(job: Run, clean: Clean) -> Callable[[Run, Modality], tuple[list[CandidateRow], str]]:
     """Reads the perturbed rows of a run of a job: those of the parts of its scenario, or of a mix."""
-    from perturbations.base import storage
-    from perturbations.base.records import digest
     from perturbations.evaluation import planning, scenarios
     from perturbations.evaluation.rows import LISTED, order_of
     from perturbations.manifest import files
