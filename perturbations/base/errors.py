@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import reprlib
 from collections.abc import Iterable
 
@@ -88,6 +87,8 @@ def first_line(error: BaseException) -> str:
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     """The known names that a mistyped one may have meant, the nearest first; upper and lower case are the same."""
+    import difflib  # not at the top: few programs make a mistake
+
     if len(name) > _LONGEST_NAME:
         return []
     by_lower = {other.lower(): other for other in known}

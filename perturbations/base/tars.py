@@ -12,14 +12,17 @@ import io
 import os
 import re
 import stat
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import tarfile
 
 SUFFIX = ".tar"
-BLOCK = tarfile.BLOCKSIZE
+BLOCK = 512
+"""Bytes: a header's, and of these a content's are filled up to a multiple."""
 _MEMBER = re.compile(r"(.+\.tar)/([0-9]{1,18})/([^/\0]+)", re.DOTALL)
 
 
@@ -82,6 +85,8 @@ def opened(path: Path | str) -> Iterator[io.BufferedReader]:
         if place.member is None:
             yield file
             return
+        import tarfile  # not at the top: jobs on files need none of it
+
         file.seek(place.offset - BLOCK)
         with tarfile.open(fileobj=file, mode="r:") as tar:
             member = tar.next()
@@ -105,6 +110,8 @@ def members(tar: Path) -> Iterator[tuple[str, int, int]]:
 
 def _header(file: IO[bytes], place: int, size: int) -> tarfile.TarInfo | None:
     """The header of a member at a place; None where there is none of a file that ends within the tar."""
+    import tarfile
+
     file.seek(place)
     try:
         header = tarfile.TarInfo.frombuf(file.read(BLOCK), "utf-8", "surrogateescape")

@@ -54,6 +54,17 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"unknown: {short(value)}{allowed}{did_you_mean(str(value), known)}")
 
 
+class Schema(argparse.Action):
+    """The option that prints the schema of config.yaml, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print it."""
+        from perturbations.config import sections as config
+
+        print(config.json_schema(), end="")
+        parser.exit()
+
+
 def add_command(commands: Commands, name: str, command: Command, text: str) -> Parser:
     """Declare a command, with its one line of help."""
     parser = commands.add_parser(name, help=text, description=text)

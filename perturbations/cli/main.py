@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import io
 import logging
@@ -10,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 # One thread per job; NumPy's libraries read these when they load.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -26,6 +25,8 @@ from perturbations.base.errors import PerturbationError, UnknownPerturbationErro
 from perturbations.cli import rules
 
 if TYPE_CHECKING:
+    import argparse
+
     from perturbations.cli.arguments import Command, Parser
 
 COMMANDS = {
@@ -104,7 +105,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
 
 def parser(command: str | None = None) -> Parser:
     """The parser of all commands; for the first word of a command line, of what may follow."""
-    from perturbations.cli.arguments import Parser
+    from perturbations.cli.arguments import Parser, Schema
 
     command_line = Parser(
         prog="perturb",
@@ -124,7 +125,7 @@ def parser(command: str | None = None) -> Parser:
         help="a file of your own that brings suites or others: `plugins` of config.yaml; may be repeated",
     )
     command_line.add_argument(
-        "--schema", action=_Schema, nargs=0, help="print the JSON schema of config.yaml, for editors"
+        "--schema", action=Schema, nargs=0, help="print the JSON schema of config.yaml, for editors"
     )
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
     known = {name: module for names in COMMANDS.values() for name, module in names.items()}
@@ -137,13 +138,3 @@ def parser(command: str | None = None) -> Parser:
         listed[title] = commands._get_subactions()[before:]
     command_line.sections = listed
     return command_line
-
-
-class _Schema(argparse.Action):
-    """The option that prints the schema, and ends."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from perturbations.config import sections as config
-
-        print(config.json_schema(), end="")
-        parser.exit()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -197,6 +196,8 @@ def pack(tar: Path, rows: Sequence[VideoRow], files: Mapping[str, Path], suffix:
 
 def write_tar(files: Mapping[str, Path], tar: Path) -> None:
     """Move files into a tar, under their members' names. Raises `OutputError`."""
+    import tarfile
+
     with storage.atomic_path(tar) as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as out:
         for name, path in sorted(files.items()):
             member = tarfile.TarInfo(name)
