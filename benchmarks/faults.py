@@ -120,11 +120,11 @@ def at_work(folder: Path) -> list[psutil.Process]:
     return [each for each in psutil.process_iter(["cwd"]) if f"{each.info['cwd']}/".startswith(f"{folder}/")]
 
 
-def disturbed(folder: Path, kills: int, whole_s: float, generator: random.Random) -> Counter[str]:
+def disturbed(folder: Path, targets: list[str], kills: int, whole_s: float, generator: random.Random) -> Counter[str]:
     """Make a corpus, and kill so often on the way."""
     counts: Counter[str] = Counter()
     while True:
-        process = started(folder, "--", *TARGETS)
+        process = started(folder, "--", *targets)
         while counts.total() < kills:
             kind = generator.choice([*KINDS])
             if not strike(process, kind, generator.uniform(0, whole_s)):
@@ -159,12 +159,13 @@ def kill(options: argparse.Namespace) -> int:
         kills = len(range(number, options.kills, len(options.tiers)))
         with tempfile.TemporaryDirectory() as place:
             expected = project(Path(place, "expected"), tier)
-            whole_s = make(expected, "--", *TARGETS)
+            whole_s = make(expected, "--", *options.targets)
             counts: Counter[str] = Counter()
             differences = total = seen = 0
             while counts.total() < kills:
                 folder = project(Path(place, "killed"), tier)
-                counts += disturbed(folder, min(5, kills - counts.total()), whole_s, generator)
+                count = min(5, kills - counts.total())
+                counts += disturbed(folder, options.targets, count, whole_s, generator)
                 one, other = contents(expected), contents(folder)
                 unequal = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
                 for name in unequal:
@@ -295,6 +296,7 @@ def main() -> int:
     kills = what.add_parser("kills")
     kills.add_argument("--kills", type=int, default=100)
     kills.add_argument("--tiers", nargs="+", choices=TIERS, default=[*TIERS])
+    kills.add_argument("--targets", nargs="+", default=TARGETS, help="of Snakemake: rules, or files of the corpus")
     kills.set_defaults(run=kill)
     faults = what.add_parser("files")
     faults.add_argument("--faults", type=int, default=100)

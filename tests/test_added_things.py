@@ -110,7 +110,7 @@ def test_menus_and_the_schema_list_them(copy: Path) -> None:
 
 def test_corpora_of_them_are_made_and_verified(copy: Path) -> None:
     """A pixel kernel, one of the suite's own, a temporal one, one that follows motion, and one with an added guide."""
-    targets = ("novel_tiny", "text_novel_tiny", "lamp_tiny")
+    targets = [f"manifests/tiny/{name}.parquet" for name in ("novel/videos", "novel/captions", "lamp/videos")]
     copies.run(copy, "-m", "snakemake", "--cores", "2", "--no-hooks", "--", *targets)
     program = (
         "import numpy as np, perturbations;"
@@ -130,28 +130,24 @@ def test_corpora_of_them_are_made_and_verified(copy: Path) -> None:
     copies.run(copy, "-m", "perturbations", "verify", "manifests")
 
 
-def test_a_method_is_planned_and_adapts(copy: Path) -> None:
+def test_a_method_is_planned_and_adapts_and_a_folder_of_a_backbone_is_checked(copy: Path) -> None:
     shown = ("--dry-run", "--printshellcmds", "--quiet", "host")
     planned = copies.run(copy, "-m", "snakemake", *shown, "--cores", "1", "--", "tta_tiny")
     assert '"method":"centred"' in planned
-    pytest.importorskip("transformers")
+    tiny_models = pytest.importorskip("tiny_models")
+    folder = tiny_models.save_groupvit(copy / "groupvit")
+    model = {"pooling": "clip4clip", "pretrained": str(folder), "num_frames": 2}
+    settings = json.dumps({"model": model, "device": "cpu", "reader": "pyav"})
+    check = ["rule", "check_model", settings, "--output", "checked.json"]
     program = (
+        f"from perturbations.cli.main import main; assert main({check!r}) == 0;"
         "import torch; from tta_models import model_of, queries_and_gallery; from perturbations.tta import adapt;"
         "batches, gallery = queries_and_gallery('v2t', [3, 2]); model = model_of('clip4clip');"
         "run = lambda name: list(adapt(model, name, batches, gallery, direction='v2t'));"
         "plain, centred = run('none'), run('centred');"
         "print(all(torch.equal(a - a.mean(0), b) for a, b in zip(plain, centred, strict=True)))"
     )
-    assert copies.run(copy, "-c", program).split() == ["True"]
-
-
-def test_a_folder_of_a_backbone_is_checked(copy: Path) -> None:
-    tiny_models = pytest.importorskip("tiny_models")
-    folder = tiny_models.save_groupvit(copy / "groupvit")
-    model = {"pooling": "clip4clip", "pretrained": str(folder), "num_frames": 2}
-    settings = json.dumps({"model": model, "device": "cpu", "reader": "pyav"})
-    command = ["-m", "perturbations", "rule", "check_model", settings]
-    copies.run(copy, *command, "--output", "checked.json")
+    assert copies.run(copy, "-c", program).split()[-1] == "True"
     assert json.loads((copy / "checked.json").read_text())["images"]["size"] == 32
 
 

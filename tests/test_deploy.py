@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-import preloaded
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -96,64 +95,6 @@ def test_a_wheel_makes_a_corpus_in_a_folder_of_one_s_own(python: Path, installed
     export = (python.parent / "perturb", "export", manifest, "--format", "hub", "--clean", "-o", "hub")
     assert "hub: 4 videos written, 0 existed, 0 failed" in run(*export, folder=corpus)
     assert len(list((corpus / "hub").rglob("*.mp4"))) == 4
-
-
-RENAMED = """
-module corpora:
-    snakefile:
-        {snakefile!r}
-    config:
-        config["corpora"]
-
-use rule * from corpora as perturbed_*
-
-rule count:
-    default_target: True
-    input:
-        "manifests/demo/sources.parquet",
-    output:
-        "count.txt",
-    shell:
-        "wc -c < {{input:q}} > {{output:q}}"
-"""
-
-
-@pytest.fixture
-def renamed(tmp_path: Path) -> Path:
-    """A workflow of one's own that uses this one under other names, with its configuration among others."""
-    text = 'configfile: "config/settings.yaml"\n' + RENAMED.format(snakefile=perturbations.snakefile())
-    (tmp_path / "config").mkdir()
-    (tmp_path / "Snakefile").write_text(text)
-    (tmp_path / "config" / "settings.yaml").write_text(yaml.safe_dump({"mine": 1, "corpora": TINY}))
-    return tmp_path
-
-
-def snakemake(folder: Path, *arguments: str, check: bool = True) -> str:
-    return run(*preloaded.command("snakemake"), "--cores", "1", *arguments, folder=folder, check=check)
-
-
-def test_a_module_s_rules_may_have_other_names_beside_one_s_own(renamed: Path) -> None:
-    """Its report knows the results that are made with it."""
-    listed = snakemake(renamed, "--list-target-rules")
-    assert re.search(r"^perturbed_mlvp_demo \(1 perturbation of mlvp x severities 3 on", listed, re.MULTILINE)
-    assert re.search(r"^count$", listed, re.MULTILINE)
-    planned = snakemake(
-        renamed, "--dry-run", "-p", "--quiet", "host", "--", "perturbed_evaluate_demo", "perturbed_report"
-    )
-    assert re.search(r"^perturbed_report +1$", planned, re.MULTILINE)
-    assert "localrules directive specifies" not in planned, "Snakemake does not rename such a list"
-    assert "/evaluation/" in planned
-    assert "/adaptation/" not in planned, "that is what the report takes where no results are requested"
-    snakemake(renamed)
-    assert (renamed / "count.txt").read_text().strip().isdigit()
-    assert not (renamed / "corpora").exists(), "only what the own rule needs is made"
-
-
-def test_a_module_may_leave_rules_out(renamed: Path) -> None:
-    text = (renamed / "Snakefile").read_text()
-    (renamed / "Snakefile").write_text(text.replace("use rule *", "use rule sources, sources_manifest"))
-    planned = snakemake(renamed, "--dry-run", "-p", "--quiet", "host")
-    assert re.search(r"^perturbed_sources +1$", planned, re.MULTILINE)
 
 
 # --- what others read of the package ---------------------------------------------------------------------------------

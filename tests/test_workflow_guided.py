@@ -80,19 +80,12 @@ def test_rows_say_what_the_frames_depend_on(finished: Project) -> None:
     assert "48 of 48 videos" in card
 
 
-def test_without_stand_ins_only_the_dataset_is_another_one(tmp_path: Path) -> None:
+def test_only_the_analyses_that_are_needed_run(tmp_path: Path) -> None:
     project = new_project(tmp_path, shard_size=50)
     project.config["suites"]["mlvp"] = {"perturbations": ["motion_blur", "temporal_scrambling"], "severities": [3]}
-    project.snakemake("mlvp_tiny")
-    sentence = videos_of(project).attrs["comparability"]
-    assert sentence.endswith("was published for msrvtt, activitynet, lsmdc, msvd, didemo, not for folder")
-    assert not (tmp_path / "manifests/tiny/main_object.parquet").exists()
-    assert not (tmp_path / "work/tiny/analyses/embedding").exists()
-
-
-def test_what_a_row_says_is_enough_to_make_its_clip_again(project: Project) -> None:
-    shutil.rmtree(project.root / "work")
-    project.output_of("verify", "--render", "-j", "2")
+    jobs = project.planned("mlvp_tiny")
+    assert (jobs["analyses"], jobs["videos"]) == (1, 2)
+    assert "analyses_manifest" not in jobs
 
 
 def test_results_do_not_depend_on_how_the_work_is_cut(finished: Project, tmp_path: Path) -> None:
