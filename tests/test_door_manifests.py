@@ -450,7 +450,11 @@ def test_errors_cannot_move_a_terminals_cursor(tmp_path: Path, capsys: pytest.Ca
     assert main(["verify", str(tmp_path / "\x1b[2J\u202ex.parquet")]) == 1
     output = capsys.readouterr()
     assert "\\x1b[2J\\u202ex.parquet" in output.err
-    assert "\x1b" not in output.err + output.out
+    path = tmp_path / "manifests/\x1b[2J\u202e/captions.parquet"
+    files.write(path, CAPTIONS, captions("a"), {"root": "../.."})
+    main(["verify", str(path)])
+    assert "1 row," in (printed := capsys.readouterr().out)
+    assert "\x1b" not in output.err + output.out + printed
 
 
 def a_video_row(dataset: str) -> VideoRow:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -19,8 +21,8 @@ ABSENT = {
     for extra in EXTRAS
     for name in (Requirement(line).name for line in PROJECT["optional-dependencies"][extra])
 }
-WITHOUT = f"""
-import sys
+PROGRAM = f"""
+import contextlib, io, json, sys
 
 
 class Absent:
@@ -29,79 +31,67 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 
+def outcome(call):
+    try:
+        return f"gives {{call()}}"
+    except (perturbations.base.errors.BackendError, ImportError) as error:
+        return f"needs {{error}}"
+
+
 sys.meta_path.insert(0, Absent())
 import numpy as np
 import perturbations
 frames = np.random.default_rng(0).integers(0, 256, (12, 40, 56, 3), np.uint8)
+perturbations.corrupt(frames, "mlvp/fog", 3)
+loaded = sorted({{"av", "PIL", "yaml"}} & set(sys.modules))
+videos = {{
+    name: outcome(lambda: perturbations.corrupt(frames, name, 2, donors=[255 - frames]).dtype)
+    for name in perturbations.names()
+}}
+captions = {{
+    name: outcome(lambda: perturbations.perturb_text("a man is riding a horse in the park", name).text)
+    for name in perturbations.names(kind="text")
+}}
+names = ("Corpus", "open_clip", "read_manifest", "read_captions")
+readers = {{name: outcome(lambda: getattr(perturbations, name)) for name in names}}
+from perturbations.cli import main
+with contextlib.redirect_stderr(io.StringIO()) as errors, contextlib.redirect_stdout(io.StringIO()):
+    statuses = [main.main(["list"]), main.main(["check"])]
+print(json.dumps([loaded, videos, captions, readers, statuses, errors.getvalue()]))
 """
+COMMAND = "is not installed; it comes with the workflow: sh envs/install.sh"
 
 
-def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", WITHOUT + code], capture_output=True, text=True, cwd=REPOSITORY)
+@pytest.fixture(scope="module")
+def light() -> list[Any]:
+    """What a light installation does: what it has loaded after a call, and what else gives or needs."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return list(json.loads(done.stdout))
 
 
-def test_the_light_installation_is_small() -> None:
+def test_the_light_installation_is_small_and_a_first_call_loads_no_reader_of_videos(light: list[Any]) -> None:
     names = {Requirement(line).name for line in PROJECT["dependencies"]}
     assert names == {"av", "numpy", "opencv-python-headless", "pydantic"}
     assert {"snakemake", "pyarrow", "torch", "PIL", "yaml", "onnxruntime"} <= ABSENT
+    assert light[0] == []
 
 
-def test_a_first_call_loads_no_reader_of_videos() -> None:
-    printed = run('perturbations.corrupt(frames, "mlvp/fog", 3); print({"av", "PIL", "yaml"} & set(sys.modules))')
-    assert printed == "set()\n"
+def test_every_kernel_of_frames_and_captions_by_rules_run_or_say_what_they_need(light: list[Any]) -> None:
+    _, videos, captions, *_ = light
+    lacking = {name: text for name, text in videos.items() if text != "gives uint8"}
+    assert {name.partition("/")[0] for name in lacking} <= {"mlvp", "msrvtt_p", "transmission"}
+    assert len(lacking) == 9
+    assert all("imageio_ffmpeg is not installed; it comes with" in text for text in lacking.values())
+    lacking = {name: text for name, text in captions.items() if not text.startswith("gives ")}
+    assert len(captions) - len(lacking) > 12
+    assert all("install the extra `perturbations[text]`" in text for text in lacking.values())
 
 
-def test_every_kernel_of_frames_runs_or_says_what_it_needs() -> None:
-    printed = run(
-        """
-for name in perturbations.names():
-    try:
-        assert perturbations.corrupt(frames, name, 2, donors=[255 - frames]).dtype == np.uint8
-    except perturbations.base.errors.BackendError as error:
-        print(name, error)
-"""
-    )
-    lines = printed.splitlines()
-    assert {line.partition(" ")[0].partition("/")[0] for line in lines} <= {"mlvp", "msrvtt_p", "transmission"}
-    assert len(lines) == len([name for name in lines if "imageio_ffmpeg is not installed; it comes with" in name]) == 9
-
-
-def test_captions_by_rules_run_and_others_say_what_they_need() -> None:
-    printed = run(
-        """
-for name in perturbations.names(kind="text"):
-    try:
-        print(name, "gives", perturbations.perturb_text("a man is riding a horse in the park", name).text)
-    except perturbations.base.errors.BackendError as error:
-        print(name, "needs", error)
-"""
-    )
-    given = [line for line in printed.splitlines() if " gives " in line]
-    assert len(given) > 12
-    assert all("install the extra `perturbations[text]`" in line for line in printed.splitlines() if line not in given)
-
-
-@pytest.mark.parametrize("name", ["Corpus", "open_clip", "read_manifest", "read_captions"])
-def test_what_reads_corpora_names_the_command(name: str) -> None:
-    printed = run(
-        f"""
-try:
-    perturbations.{name}
-except ImportError as error:
-    print(error)
-"""
-    )
-    assert printed.startswith(f"perturbations.{name}: ")
-    assert "is not installed; it comes with the workflow: sh envs/install.sh" in printed
-
-
-def test_commands_name_the_command() -> None:
-    code = """
-from perturbations.cli import main
-print(main.main(["list"]), main.main(["check"]))
-"""
-    done = subprocess.run([sys.executable, "-c", WITHOUT + code], capture_output=True, text=True, cwd=REPOSITORY)
-    assert done.stdout.splitlines()[-1] == "0 1"
-    assert "is not installed; it comes with the workflow: sh envs/install.sh" in done.stderr
+def test_what_reads_corpora_and_commands_name_the_command(light: list[Any]) -> None:
+    *_, readers, statuses, errors = light
+    for name, text in readers.items():
+        assert text.startswith(f"needs perturbations.{name}: ")
+        assert COMMAND in text
+    assert statuses == [0, 1]
+    assert COMMAND in errors

@@ -15,7 +15,7 @@ from perturbations.cli.main import main
 from perturbations.exports import vtr_tta
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
-from perturbations.manifest.kinds import CAPTIONS, QUARANTINED, SOURCES, CaptionRow, SourceRow
+from perturbations.manifest.kinds import QUARANTINED, SOURCES, SourceRow
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,6 @@ def test_retry_shows_what_a_terminal_would_obey_escaped(
     assert "\x1b" not in printed
     assert "\u202e" not in printed
     assert "bad clip\\x1b[2J\\u202e" in printed
-
-
-def test_verify_shows_names_of_files_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    row = CaptionRow(dataset="d", caption_id="a#0", item_id="a", text="a dog")
-    path = tmp_path / "manifests" / EVIL / "captions.parquet"
-    files.write(path, CAPTIONS, [row], {"root": "../.."})
-    main(["verify", str(path)])
-    printed = capsys.readouterr().out
-    assert "1 row," in printed
-    assert "\x1b" not in printed
 
 
 def test_a_terminal_without_unicode_gets_escapes(tmp_path: Path) -> None:

@@ -61,6 +61,10 @@ def test_a_picture_is_one_frame_and_upright(tmp_path: Path) -> None:
     info = probing.probe(path)
     assert (info.width, info.height, info.rotation, info.codec) == (24, 40, 90, "png")
     assert list(decoding.decode(MediaClip(path), only={1})) == []
+    clips = [ListedClip(item_id=name, source_video_id=name, path=str(path), bytes=9) for name in "ab"]
+    assert costs.mean_pixels(clips, None) == 24 * 40, "known before a run"
+    with pytest.raises(MediaError, match="one frame, not 2"):
+        encoding.encode([frame] * 2, tmp_path / "b.png", PICTURES["png"], Timing(Fraction(1), Fraction(1)))
 
 
 @pytest.mark.parametrize(
@@ -170,18 +174,6 @@ def test_a_perturbed_picture_is_stored_as_a_picture(tmp_path: Path, monkeypatch:
         assert Image.open(io.BytesIO(ours)).quantization == Image.open(theirs).quantization  # type: ignore[attr-defined]
     else:
         assert np.array_equal(frames, intended)
-
-
-def test_the_size_of_pictures_is_known_before_a_run(tmp_path: Path) -> None:
-    path = saved(tmp_path / "a.png", Image.fromarray(DRAWN))
-    clips = [ListedClip(item_id=name, source_video_id=name, path=str(path), bytes=9) for name in "ab"]
-    assert costs.mean_pixels(clips, None) == 24 * 40
-
-
-def test_more_than_one_frame_is_no_picture(tmp_path: Path) -> None:
-    frames = list(decoding.decode(MediaClip(saved(tmp_path / "a.png", Image.fromarray(DRAWN)))))
-    with pytest.raises(MediaError, match="one frame, not 2"):
-        encoding.encode(frames * 2, tmp_path / "b.png", PICTURES["png"], Timing(Fraction(1), Fraction(1)))
 
 
 def config(adapter: str, suites: dict[str, Any], **storage: str) -> Any:
