@@ -155,7 +155,7 @@ def test_another_method_runs_alone(evaluated: Project) -> None:
     journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adapted.jsonl"
     before = journal.read_text().splitlines()
     project = changed(evaluated, methods=["tcr", "qbnorm", "dsl"])
-    project.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)), started=True)
+    project.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)))
     after = journal.read_text().splitlines()
     assert after[: len(before)] == before
     assert {json.loads(line)[1][0][0]["method"] for line in after[len(before) :]} == {"dsl"}
