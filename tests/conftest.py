@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import needs
+import preloaded
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
@@ -47,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # Snakemake's; users without a home do the same
     if config.getoption("bare"):
         needs.hide(folder)
+    if config.getoption("numprocesses", None):
+        preloaded.share()
 
 
 def _can_be_made(folder: Path) -> bool:

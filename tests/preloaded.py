@@ -63,6 +63,7 @@ _OF_RULES = {
     **dict.fromkeys(("texts", "texts_manifest"), "texts"),
 }
 """Which process serves a rule's command, if not that of `perturb`."""
+_SHARED = "PRELOADED_BY_PYTEST"
 
 
 def command(name: str) -> list[str]:
@@ -79,9 +80,16 @@ def snakemake(folder: Path, *arguments: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+def share() -> None:
+    """Let pytest's workers, which inherit the environment, use the processes of this one: each imports once for all."""
+    os.environ[_SHARED] = str(_processes())
+
+
 @cache
 def _processes() -> Path:
     """A folder of programs that stand for the real ones, whose processes end with this one."""
+    if _SHARED in os.environ:
+        return Path(os.environ[_SHARED])
     # The name of a socket has at most 107 bytes.
     short = len(os.fsencode(tempfile.gettempdir())) < 70
     folder = Path(tempfile.mkdtemp(prefix="preloaded-", dir=None if short else "/tmp"))

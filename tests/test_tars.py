@@ -49,7 +49,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A run of three clips in two shards. Not to be changed: use `corpus`."""
     project = new_project(tmp_path_factory.mktemp("finished"), **CONFIG)
     project.write_captions(IDS[:3])
-    project.snakemake("mlvp_tiny")
+    project.snakemake(str(MANIFEST))
     return project
 
 
@@ -90,7 +90,7 @@ def test_another_container_holds_the_same_clips_and_renders_none_again(corpus: P
     assert len(stored) == 8
     frames = [open_clip(row) for row in packed.to_dict("records")]
     corpus.config["storage"]["container"] = "files"
-    corpus.snakemake("mlvp_tiny")
+    corpus.snakemake(str(MANIFEST))
     assert not list(Path("corpora").rglob("*.tar"))
     single = read_manifest(MANIFEST)
     assert packed[MEASURED].equals(single[MEASURED])
@@ -98,7 +98,7 @@ def test_another_container_holds_the_same_clips_and_renders_none_again(corpus: P
         assert np.array_equal(open_clip(row), held)
     assert findings() == []
     corpus.config["storage"]["container"] = "tar"
-    corpus.snakemake("mlvp_tiny")
+    corpus.snakemake(str(MANIFEST))
     assert corpus.results() == before
     assert findings() == []
     logs = [path.read_text() for path in Path("work/logs/tiny/mlvp").glob("*/1/*.log")]
@@ -219,7 +219,7 @@ def test_damaged_tars_are_deleted_and_made_again_to_the_byte(corpus: Project) ->
     _flip(tars.BLOCK + 100)(second)
     _lose_a_member(third)
     assert main(["verify", "--delete"]) == 1
-    corpus.snakemake("mlvp_tiny")
+    corpus.snakemake(str(MANIFEST))
     assert corpus.results() == before
     assert findings() == []
 

@@ -34,7 +34,7 @@ CONFIG: dict[str, Any] = {
 }
 MANIFEST = Path("manifests/tiny/mlvp/videos.parquet")
 TEXT_MANIFEST = Path("manifests/tiny/msrvtt_p/captions.parquet")
-TARGETS = "mlvp_tiny", "text_msrvtt_p_tiny"
+TARGETS = str(MANIFEST), str(TEXT_MANIFEST)
 
 
 @pytest.fixture(scope="module")

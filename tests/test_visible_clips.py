@@ -27,7 +27,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A run of three clips in two shards. Not to be changed: use `project`."""
     project = new_project(tmp_path_factory.mktemp("finished"), **CONFIG)
     project.write_captions(IDS[:3])
-    project.snakemake("mlvp_tiny")
+    project.snakemake(MANIFEST)
     return project
 
 
@@ -52,7 +52,7 @@ def test_a_finished_run_has_a_marker_per_shard_and_nothing_to_do(finished: Proje
     parts = list((finished.root / "work/tiny/mlvp").glob("*/1/*.parquet"))
     assert {path.name for path in markers} == {f".{path.stem}.json" for path in parts}
     assert len(markers) == len(parts) == 4
-    assert finished.planned("mlvp_tiny") == {}
+    assert finished.planned(MANIFEST) == {}
     assert videos(finished) == (6, 6)
 
 
@@ -63,11 +63,11 @@ def test_what_is_gone_is_made_again(gone: str, jobs: int, project: Project) -> N
     before = project.results()
     for path in project.root.glob(gone):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert project.planned("mlvp_tiny").get("videos", 0) == jobs
+    assert project.planned(MANIFEST).get("videos", 0) == jobs
     assert project.planned("--forcerun", "videos_manifest", "--", MANIFEST).get("videos", 0) == jobs
-    project.snakemake("mlvp_tiny")
+    project.snakemake(MANIFEST)
     assert project.results() == before
-    assert project.planned("mlvp_tiny") == {}
+    assert project.planned(MANIFEST) == {}
     assert videos(project) == (6, 6)
 
 
@@ -84,9 +84,9 @@ def test_another_size_of_shards_makes_nothing_again(project: Project) -> None:
 
 def test_recipes_have_no_clips_and_no_markers(tmp_path: Path) -> None:
     project = new_project(tmp_path, **{**CONFIG, "storage": {"tier": "recipe"}})
-    project.snakemake("mlvp_tiny")
+    project.snakemake(MANIFEST)
     assert not list((tmp_path / "corpora").rglob("*.*"))
-    assert project.planned("mlvp_tiny") == {}
+    assert project.planned(MANIFEST) == {}
     assert videos(project) == (8, 8)
 
 
@@ -106,26 +106,26 @@ def test_forcing_means_verifying(words: list[str], project: Project) -> None:
 
 def test_touching_makes_nothing_and_is_refused_at_the_next_merge_after_a_changed_number(project: Project) -> None:
     before = project.results()
-    project.snakemake("--touch", "mlvp_tiny")
+    project.snakemake("--touch", MANIFEST)
     assert project.results() == before
-    assert project.planned("mlvp_tiny") == {}
+    assert project.planned(MANIFEST) == {}
     project.config["suites"]["mlvp"]["parameters"] = {"fog": {1: {"intensity": 2.5}}}
-    project.snakemake("--touch", "mlvp_tiny")
-    failed = project.refusal("--forcerun", "videos_manifest", "--", "mlvp_tiny")
+    project.snakemake("--touch", MANIFEST)
+    failed = project.refusal("--forcerun", "videos_manifest", "--", MANIFEST)
     assert "a job of videos_manifest failed: work/tiny/mlvp/fog/1/" in failed
     assert " lacks ('" in failed
 
 
 def test_deleting_all_output_leaves_clips_which_the_next_run_takes_over(project: Project) -> None:
     """Snakemake lists clips and journals as untracked: whoever deletes them deletes the corpus."""
-    untracked = project.snakemake("--list-untracked", "--", "mlvp_tiny").stdout
+    untracked = project.snakemake("--list-untracked", "--", MANIFEST).stdout
     assert CLIP.as_posix() in untracked
     assert "work/tiny/mlvp/fog/1/" in untracked
     marker = next((project.root / CLIP).parent.glob(".*.json")).relative_to(project.root)
     assert os.fspath(marker) not in untracked
     before = inodes(project)
-    project.snakemake("--delete-all-output", "--", "mlvp_tiny")
+    project.snakemake("--delete-all-output", "--", MANIFEST)
     assert not (project.root / MANIFEST).exists()
     assert inodes(project) == before
-    project.snakemake("mlvp_tiny")
+    project.snakemake(MANIFEST)
     assert inodes(project) == before

@@ -31,6 +31,8 @@ from perturbations.suites import registry
 
 NTSC = Fraction(30000, 1001)
 NAMES = ["gaussian_noise", "rotate", "translate", "mpeg1", "mpeg2", "jumble", "sampling", "reverse_sampling", "freeze"]
+PARTS = "manifests/cooking/msrvtt_p/videos.parquet"
+BOTH = (PARTS, "manifests/cooking/whole/msrvtt_p/videos.parquet")
 FAR = {"reach": 40, "window": "lost"}
 """So far that frames are lost."""
 SPANS = {"one": [(0.0, 1.0), (0.5, 1.3), (1.0, 2.002)], "two words": [(0.4, 0.9)]}
@@ -58,7 +60,7 @@ def new_project(root: Path, **changes: Any) -> Project:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose run has ended well. Not to be changed."""
     project = new_project(tmp_path_factory.mktemp("finished"))
-    project.snakemake("youcook2_p")
+    project.snakemake(*BOTH)
     return project
 
 
@@ -130,7 +132,7 @@ def test_the_video_is_perturbed_as_by_the_api(finished: Project) -> None:
 def test_an_encoded_clip_loses_nothing_more(finished: Project, tmp_path: Path) -> None:
     project = new_project(tmp_path, storage={"tier": "video", "profile": "high"})
     project.config["suites"]["msrvtt_p"] = {"perturbations": ["mpeg1", "freeze"], "severities": [2]}
-    project.snakemake("youcook2_p")
+    project.snakemake(*BOTH)
     table = rows(project).set_index("perturbation")
     assert set(table.loc["mpeg1", "storage"]) == {"video/lossless"}
     assert set(table.loc["freeze", "storage"]) == {"video/high"}
@@ -146,7 +148,7 @@ def test_an_encoded_clip_loses_nothing_more(finished: Project, tmp_path: Path) -
 def test_every_tier_holds_the_same_frames(finished: Project, tmp_path: Path, tier: dict[str, Any]) -> None:
     project = new_project(tmp_path, storage=tier)
     project.config["suites"]["msrvtt_p"]["perturbations"] = ["translate", "mpeg2", "jumble"]
-    project.snakemake("youcook2_p")
+    project.snakemake(PARTS)
     assert not (
         tmp_path / "manifests/cooking/whole/msrvtt_p"
     ).exists()  # whole videos are a matter of full-length files
@@ -164,13 +166,13 @@ def test_results_do_not_depend_on_how_the_work_is_cut_and_a_new_video_touches_it
     project = new_project(tmp_path, shard_size=1)
     some = ["mpeg2", "jumble"]
     project.config["suites"]["msrvtt_p"] = {"perturbations": some, "severities": [2]}
-    project.snakemake("youcook2_p", cores=1)
+    project.snakemake(*BOTH, cores=1)
     assert len({path.stem for path in (tmp_path / "work/cooking/shards").iterdir()}) == 4
     assert_rows_are_those_of(finished, project, some, "cooking", "cooking/whole")
     clips.write_scene(tmp_path / "videos/new.mp4", scene(30, 48, 64, seed=9), Fraction(25))
     with (tmp_path / "captions.csv").open("a", newline="") as file:
         csv.writer(file).writerow([0.0, 1.0, 1, "serve", "new"])
-    remade = {name for name in project.rerun("youcook2_p") if any(f"/{perturbed}/" in name for perturbed in some)}
+    remade = {name for name in project.rerun(*BOTH) if any(f"/{perturbed}/" in name for perturbed in some)}
     assert len(remade) == 2 * len(some)  # the video and its clip
     assert_rows_are_those_of(finished, project, some, "cooking")
 
@@ -190,7 +192,7 @@ def test_a_video_that_is_damaged_after_a_clip_takes_that_clip_with_it(tmp_path: 
     project.config["suites"]["msrvtt_p"] = {"perturbations": ["freeze"], "severities": [2]}
     sound = clips.make(tmp_path / "sound.mp4", *clips.X264_B, frames=75)
     clips.overwritten(sound, tmp_path / "videos/one.mp4", 0.7, 0.8)
-    project.snakemake("youcook2_p")
+    project.snakemake(*BOTH)
     table = rows(project).set_index("item_id")
     assert table.loc["one_0_1", "status"] == "quarantined"
     assert "its whole video cannot be used" in table.loc["one_0_1", "error"]

@@ -227,7 +227,7 @@ def test_changed_numbers_and_what_is_new_make_only_themselves(project: Project) 
     """A perturbation that is left out removes nothing, and one of its severities makes only itself."""
     mlvp = {"perturbations": ["impulse_noise", "gaussian_noise", "fog"], "severities": [3, 2, 1]}
     project.config["suites"]["mlvp"] = {**mlvp, "parameters": {"gaussian_noise": {3: {"sigma": 0.3}}}}
-    rerun = project.rerun("mlvp_tiny")
+    rerun = project.rerun(MANIFEST)
     changed = {"gaussian_noise/3", "gaussian_noise/2", "fog/2", "impulse_noise/1", "impulse_noise/2", "impulse_noise/3"}
     assert folders(rerun) == {f"tiny/mlvp/{name}" for name in changed}
     assert len(rerun) == len(changed) * len(list((project.root / "work/tiny/shards").iterdir()))
@@ -236,7 +236,7 @@ def test_changed_numbers_and_what_is_new_make_only_themselves(project: Project) 
     assert set(noise["params"]) == {'{"sigma":0.3}'}
     project.config["suites"]["mlvp"] |= {"perturbations": ["gaussian_noise", "fog"], "severities": [3]}
     project.config["datasets"]["other"] = {**project.config["datasets"]["tiny"], "subset": ["a"]}
-    assert {name.partition("/")[0] for name in project.rerun("mlvp_tiny", "mlvp_other")} == {"other"}
+    assert {name.partition("/")[0] for name in project.rerun(MANIFEST, MANIFEST.replace("tiny", "other"))} == {"other"}
 
 
 def test_a_new_video_reruns_its_shard_and_a_replaced_one_its_own_and_keep_the_others(project: Project) -> None:
@@ -245,13 +245,13 @@ def test_a_new_video_reruns_its_shard_and_a_replaced_one_its_own_and_keep_the_ot
     corpus = {path: path.stat().st_mtime_ns for path in (project.root / "corpora").rglob("*.mp4")}
     tiny_clip(project.root / "videos" / "z.mp4", seed=9)
     project.write_captions(["z", *IDS])
-    rerun = {Path(name).stem for name in project.rerun("mlvp_tiny")}
+    rerun = {Path(name).stem for name in project.rerun(MANIFEST)}
     now = {path.stem: path.read_text() for path in folder.iterdir()}
     assert rerun == {shard for shard, text in now.items() if shards.get(shard) != text}
     assert len(set(now) - rerun) >= 1
     assert {path: path.stat().st_mtime_ns for path in corpus} == corpus, "finished clips were made again"
     tiny_clip(project.root / "videos" / "b.mp4", seed=77, frames=9)
-    assert len({Path(name).stem for name in project.rerun("mlvp_tiny")}) == 1
+    assert len({Path(name).stem for name in project.rerun(MANIFEST)}) == 1
     videos = read_manifest(project.root / MANIFEST)
     assert videos.groupby("item_id")["frame_count"].unique().to_dict() == {
         name: [9 if name == "b" else 6] for name in "abcdz"
@@ -282,7 +282,7 @@ def test_an_unfinished_shard_keeps_its_finished_clips(project: Project) -> None:
     (project.root / MANIFEST).unlink()
     files = sorted((project.root / "corpora/tiny/mlvp/fog/3").glob("*.mp4"))
     inodes = {path: path.stat().st_ino for path in files}
-    project.snakemake("mlvp_tiny")
+    project.snakemake(MANIFEST)
     assert len([path for path in files if path.stat().st_ino != inodes[path]]) == 1
     assert project.results() == before
 
@@ -305,7 +305,7 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
     assert dict(sources["status"].value_counts()) == {"complete": 2, "quarantined": 2, "missing": 1}
     assert sources.loc["d", "error"] == "the file has 7 frames or more; limits.frames allows 6"
     project.config["datasets"]["tiny"]["max_failed_items"] = 3
-    assert project.rerun("mlvp_tiny") == set()
+    assert project.rerun(MANIFEST) == set()
 
 
 def test_annotations_that_are_not_there_fail_before_any_job(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_odd_names_are_only_names(tmp_path: Path) -> None:
     outside = ["../videos/a", "/etc/passwd"]
     project.config["max_failed_items"] = len(outside)
     project.write_captions([*odd, *outside])
-    project.snakemake("mlvp_tiny")
+    project.snakemake(MANIFEST)
     videos = read_manifest(tmp_path / MANIFEST)
     assert sorted(videos["item_id"]) == sorted(odd)
     corpus = list((tmp_path / "corpora/tiny/mlvp/gaussian_noise/2").glob("*.mp4"))

@@ -19,6 +19,7 @@ from perturbations import open_clip, read_manifest
 GUIDED = ["motion_blur", "video_defocus", "main_object_occlusion", "style_transfer", "event_insertion"]
 FRAMES = 6
 MANIFEST = "manifests/tiny/mlvp/videos.parquet"
+TARGETS = (MANIFEST, "manifests/tiny/mlvp/mixed_types.parquet")
 
 
 def new_project(root: Path, **config: Any) -> Project:
@@ -30,7 +31,7 @@ def new_project(root: Path, **config: Any) -> Project:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose run has ended well. Not to be changed: use `project`."""
     project = new_project(tmp_path_factory.mktemp("finished"))
-    project.snakemake("mlvp_tiny")
+    project.snakemake(*TARGETS)
     return project
 
 
@@ -91,7 +92,7 @@ def test_only_the_analyses_that_are_needed_run(tmp_path: Path) -> None:
 def test_results_do_not_depend_on_how_the_work_is_cut(finished: Project, tmp_path: Path) -> None:
     project = new_project(tmp_path, shard_size=7)
     project.write_captions(IDS[::-1])
-    project.snakemake("mlvp_tiny", cores=1)
+    project.snakemake(*TARGETS, cores=1)
     ours, theirs = project.results(), finished.results()
     assert ours.keys() == theirs.keys()
     assert {name for name in ours if ours[name] != theirs[name]} == set()
@@ -111,14 +112,14 @@ def test_an_unfinished_analysis_keeps_its_finished_clips(project: Project) -> No
     part.unlink()
     project.snakemake(str(part.relative_to(project.root)))
     assert sum(path.stat().st_ino != inode for path, inode in files.items()) == 1
-    project.snakemake("mlvp_tiny")
+    project.snakemake(*TARGETS)
     assert project.results() == before
 
 
 def test_the_variant_reruns_what_differs_in_it(project: Project) -> None:
     before = {path: path.stat().st_ino for path in (project.root / "corpora").rglob("*.mp4")}
     project.config["suites"]["mlvp"].update(variant="paper", severities=[5])
-    rerun = folders(project.rerun("mlvp_tiny"))
+    rerun = folders(project.rerun(*TARGETS))
     assert not {name for name in rerun if "analyses" in name}
     assert {"tiny/mlvp/motion_blur/5", "tiny/mlvp/event_insertion/5"} <= rerun
     assert set(videos_of(project)["variant"]) == {"paper"}
@@ -131,7 +132,7 @@ def test_other_style_images_repaint_and_nothing_else(project: Project) -> None:
         image = np.random.default_rng(seed).integers(0, 256, (40, 60, 3), dtype=np.uint8)
         cv2.imwrite(str(project.root / "styles" / f"style {seed}.png"), image)
     project.config["backends"] = {"style": {"backend": "offline", "images": "styles"}}
-    rerun = folders(project.rerun("mlvp_tiny"))
+    rerun = folders(project.rerun(*TARGETS))
     assert rerun == {"tiny/mlvp/style_transfer/2", "tiny/mlvp/style_transfer/5"}
     styled = videos_of(project).query("perturbation == 'style_transfer'")
     assert {len(json.loads(guide)["style"]) for guide in styled["guide"]} == {64}  # a SHA-256
@@ -152,7 +153,7 @@ def test_a_new_video_may_become_a_donor(project: Project) -> None:
         return dict(inserted[["item_id", "donor_id"]].values)
 
     donors = donors_of_clips()
-    project.snakemake("mlvp_tiny")
+    project.snakemake(*TARGETS)
     now = donors_of_clips()
     assert now["a"] != "twin", "the same file under another name"
     assert now["twin"] != "a"
@@ -170,7 +171,7 @@ def test_donors_from_another_dataset(tmp_path: Path) -> None:
     project.config["datasets"]["train"] = {"adapter": "folder", "annotations": "train.json", "videos": "train"}
     project.config["datasets"]["tiny"]["donors"] = "train"
     project.config["suites"]["mlvp"] = {"perturbations": ["event_insertion"], "severities": [1]}
-    project.snakemake("mlvp_tiny")
+    project.snakemake(*TARGETS)
     videos = videos_of(project)
     assert set(videos["donor_id"]) <= {"t20", "t21"}
     assert (videos["width"] == 32).all()

@@ -26,10 +26,10 @@ from perturbations.suites import registry
 
 CAPTIONS = {"perturbations": ["char_swap"], "severities": [1]}
 NAMES = ["gaussian_noise", "frost", "brightness", "stylize"]
-TARGETS = (
-    *("mm_robustness_tiny", "text_mm_robustness_tiny", "msrvtt_p_tiny"),
-    *("transmission_tiny", "tampering_tiny"),
-)
+MANIFESTS = {
+    suite: f"manifests/tiny/{suite}/videos.parquet"
+    for suite in ("mm_robustness", "msrvtt_p", "transmission", "tampering")
+}
 FRAMES = scene(6, 48, 64)
 
 
@@ -57,7 +57,7 @@ def new_project(root: Path, **config: Any) -> Project:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose run has ended well. Not to be changed: use `project`."""
     project = new_project(tmp_path_factory.mktemp("finished"))
-    project.snakemake(*TARGETS)
+    project.snakemake(*MANIFESTS.values(), "manifests/tiny/mm_robustness/captions.parquet")
     return project
 
 
@@ -67,7 +67,7 @@ def project(finished: Project, tmp_path: Path) -> Project:
 
 
 def videos_of(project: Project, suite: str = "mm_robustness") -> pd.DataFrame:
-    return read_manifest(project.root / f"manifests/tiny/{suite}/videos.parquet")
+    return read_manifest(project.root / MANIFESTS[suite])
 
 
 def test_both_suites_are_made_and_check_out(finished: Project) -> None:
@@ -83,7 +83,7 @@ def test_both_suites_are_made_and_check_out(finished: Project) -> None:
 
 def test_draws_by_the_frame_remake_what_is_drawn(project: Project) -> None:
     project.config["suites"]["mm_robustness"]["draw"] = "frame"
-    rerun = folders(project.rerun("mm_robustness_tiny"))
+    rerun = folders(project.rerun(MANIFESTS["mm_robustness"]))
     assert rerun == {
         f"tiny/mm_robustness/{name}/{severity}" for name in ("gaussian_noise", "frost") for severity in (1, 5)
     }
@@ -98,7 +98,7 @@ def test_photographs_of_frost(project: Project) -> None:
         image = np.random.default_rng(seed).integers(200, 256, (400, 600, 3), dtype=np.uint8)
         cv2.imwrite(str(project.root / "ice" / f"ice {seed}.png"), image)
     project.config["backends"] = {"frost": {"images": "ice"}}
-    assert folders(project.rerun("mm_robustness_tiny")) == {
+    assert folders(project.rerun(MANIFESTS["mm_robustness"])) == {
         "tiny/mm_robustness/frost/1",
         "tiny/mm_robustness/frost/5",
     }
@@ -139,7 +139,7 @@ def test_without_a_sound_donor_only_what_needs_one_is_missing(finished: Project,
     whole = (project.root / "videos" / "b.mp4").read_bytes()
     (project.root / "videos" / "b.mp4").write_bytes(whole[: len(whole) // 2])
     (project.root / "videos" / "c.mp4").unlink()
-    project.snakemake("transmission_tiny", "tampering_tiny")
+    project.snakemake(MANIFESTS["transmission"], MANIFESTS["tampering"])
     tampered = videos_of(project, "tampering")
     assert set(tampered.query("status == 'complete'")["perturbation"]) == {"drop"}
     assert set(tampered.query("status == 'complete'")["item_id"]) == {"a"}
