@@ -137,14 +137,3 @@ def test_every_bad_part_is_removed_and_the_first_are_named(tmp_path: Path, monke
         list(sets.merge(parts.items(), CAPTIONS, CAPTION))
     assert "part-4 lacks 'a' (removed); and 2 more. Run snakemake again" in str(caught.value)
     assert not any(path.exists() for path in parts)
-
-
-def test_a_damaged_part_that_is_read_alone_is_removed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "work" / "bad"
-    edited_part(path)
-    with pytest.raises(ManifestError, match=r"was changed after it was written.*\(removed\)"):
-        files.read_part(path, CAPTIONS)
-    assert not path.exists()
-    with pytest.raises(ManifestError, match="no such manifest"):
-        files.read_part(path, CAPTIONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_workflow import IDS, MANIFEST, Project, copy_of, new_project
+from test_workflow import IDS, Project, copy_of, new_project
 
 from perturbations import read_manifest
 
@@ -28,7 +28,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, bytes]:
     clip = project.root / "videos/b.mp4"
     whole = clip.read_bytes()
     clip.write_bytes(bytes(len(whole)))  # as large as before
-    project.snakemake(MANIFEST)
+    project.snakemake("mlvp_tiny")
     assert quarantined(project) == {"b": "source"}
     return project, whole
 
@@ -43,7 +43,7 @@ def damaged(finished: tuple[Project, bytes], tmp_path: Path) -> tuple[Project, b
 def test_a_mended_clip_is_made_and_no_other(damaged: tuple[Project, bytes]) -> None:
     project, whole = damaged
     (project.root / "videos/b.mp4").write_bytes(whole)
-    assert project.rerun(MANIFEST) == set(), "nothing tells Snakemake that it was mended"
+    assert project.rerun("mlvp_tiny") == set(), "nothing tells Snakemake that it was mended"
     before, parts = inodes(project), project.outputs()
 
     would = project.perturb("retry", "--dry-run")
@@ -53,7 +53,7 @@ def test_a_mended_clip_is_made_and_no_other(damaged: tuple[Project, bytes]) -> N
     assert project.outputs() == parts
 
     assert project.perturb("retry").returncode == 0
-    project.snakemake(MANIFEST)
+    project.snakemake("mlvp_tiny")
     assert quarantined(project) == {}
     videos = read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
     assert sorted(set(videos["item_id"])) == IDS
@@ -65,18 +65,18 @@ def test_a_mended_clip_is_made_and_no_other(damaged: tuple[Project, bytes]) -> N
     assert len(logs) == 4
     assert all("3 of 4 were finished before and are kept" in log for log in logs)
     assert "0 quarantined rows" in project.perturb("retry").stdout
-    assert project.rerun(MANIFEST) == set()
+    assert project.rerun("mlvp_tiny") == set()
 
 
 def test_a_clip_that_failed_while_it_was_made_is_made_again_alone(tmp_path: Path) -> None:
     project = new_project(tmp_path, shard_size=50, max_failed_items=1)
     # A clip that changes between two jobs: its rows are quarantined at the stage `video`.
-    project.snakemake(MANIFEST, "--until", "sources")
+    project.snakemake("mlvp_tiny", "--until", "sources")
     whole = (tmp_path / "videos/c.mp4").read_bytes()
     changed = bytearray(whole)
     changed[-20] ^= 1
     (tmp_path / "videos/c.mp4").write_bytes(changed)
-    project.snakemake(MANIFEST)
+    project.snakemake("mlvp_tiny")
     assert quarantined(project) == {"c": "video"}
     (tmp_path / "videos/c.mp4").write_bytes(whole)
     before = inodes(project)
@@ -86,7 +86,7 @@ def test_a_clip_that_failed_while_it_was_made_is_made_again_alone(tmp_path: Path
         "4 quarantined rows in 4 parts will be"
         in project.perturb("retry", "--stage", "video", "--suite", "mlvp").stdout
     )
-    remade = project.rerun(MANIFEST)
+    remade = project.rerun("mlvp_tiny")
     assert len([name for name in remade if "mlvp" in name]) == 4
     assert not any("sources" in name for name in remade)
     assert quarantined(project) == {}
@@ -128,6 +128,6 @@ def test_deleted_and_cut_files_and_damaged_parts_are_made_again_and_no_others(da
     part = next((project.root / "work/tiny/mlvp/gaussian_noise/3").glob("*.parquet"))
     part.write_bytes(b"")
     assert f"{part.relative_to(project.root)}: all its items: part: cannot be read" in project.perturb("retry").stdout
-    project.snakemake(MANIFEST)
+    project.snakemake("mlvp_tiny")
     assert project.results() == results
     assert {path for path, inode in inodes(project).items() if before.get(path) != inode} == {deleted, cut}

@@ -49,7 +49,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A run of three clips in two shards. Not to be changed: use `corpus`."""
     project = new_project(tmp_path_factory.mktemp("finished"), **CONFIG)
     project.write_captions(IDS[:3])
-    project.snakemake(str(MANIFEST))
+    project.snakemake("mlvp_tiny")
     return project
 
 
@@ -219,7 +219,7 @@ def test_damaged_tars_are_deleted_and_made_again_to_the_byte(corpus: Project) ->
     _flip(tars.BLOCK + 100)(second)
     _lose_a_member(third)
     assert main(["verify", "--delete"]) == 1
-    corpus.snakemake(str(MANIFEST))
+    corpus.snakemake("mlvp_tiny")
     assert corpus.results() == before
     assert findings() == []
 

@@ -34,7 +34,7 @@ CONFIG: dict[str, Any] = {
 }
 MANIFEST = Path("manifests/tiny/mlvp/videos.parquet")
 TEXT_MANIFEST = Path("manifests/tiny/msrvtt_p/captions.parquet")
-TARGETS = str(MANIFEST), str(TEXT_MANIFEST)
+TARGETS = "mlvp_tiny", "text_msrvtt_p_tiny"
 
 
 @pytest.fixture(scope="module")

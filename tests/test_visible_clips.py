@@ -27,7 +27,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A run of three clips in two shards. Not to be changed: use `project`."""
     project = new_project(tmp_path_factory.mktemp("finished"), **CONFIG)
     project.write_captions(IDS[:3])
-    project.snakemake(MANIFEST)
+    project.snakemake("mlvp_tiny")
     return project
 
 
@@ -52,7 +52,7 @@ def test_a_finished_run_has_a_marker_per_shard_and_nothing_to_do(finished: Proje
     parts = list((finished.root / "work/tiny/mlvp").glob("*/1/*.parquet"))
     assert {path.name for path in markers} == {f".{path.stem}.json" for path in parts}
     assert len(markers) == len(parts) == 4
-    assert finished.planned(MANIFEST) == {}
+    assert finished.planned("mlvp_tiny") == {}
     assert videos(finished) == (6, 6)
 
 
@@ -63,11 +63,11 @@ def test_what_is_gone_is_made_again(gone: str, jobs: int, project: Project) -> N
     before = project.results()
     for path in project.root.glob(gone):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert project.planned(MANIFEST).get("videos", 0) == jobs
+    assert project.planned("mlvp_tiny").get("videos", 0) == jobs
     assert project.planned("--forcerun", "videos_manifest", "--", MANIFEST).get("videos", 0) == jobs
-    project.snakemake(MANIFEST)
+    project.snakemake("mlvp_tiny")
     assert project.results() == before
-    assert project.planned(MANIFEST) == {}
+    assert project.planned("mlvp_tiny") == {}
     assert videos(project) == (6, 6)
 
 
@@ -84,9 +84,9 @@ def test_another_size_of_shards_makes_nothing_again(project: Project) -> None:
 
 def test_recipes_have_no_clips_and_no_markers(tmp_path: Path) -> None:
     project = new_project(tmp_path, **{**CONFIG, "storage": {"tier": "recipe"}})
-    project.snakemake(MANIFEST)
+    project.snakemake("mlvp_tiny")
     assert not list((tmp_path / "corpora").rglob("*.*"))
-    assert project.planned(MANIFEST) == {}
+    assert project.planned("mlvp_tiny") == {}
     assert videos(project) == (8, 8)
 
 
@@ -106,26 +106,26 @@ def test_forcing_means_verifying(words: list[str], project: Project) -> None:
 
 def test_touching_makes_nothing_and_is_refused_at_the_next_merge_after_a_changed_number(project: Project) -> None:
     before = project.results()
-    project.snakemake("--touch", MANIFEST)
+    project.snakemake("--touch", "mlvp_tiny")
     assert project.results() == before
-    assert project.planned(MANIFEST) == {}
+    assert project.planned("mlvp_tiny") == {}
     project.config["suites"]["mlvp"]["parameters"] = {"fog": {1: {"intensity": 2.5}}}
-    project.snakemake("--touch", MANIFEST)
-    failed = project.refusal("--forcerun", "videos_manifest", "--", MANIFEST)
+    project.snakemake("--touch", "mlvp_tiny")
+    failed = project.refusal("--forcerun", "videos_manifest", "--", "mlvp_tiny")
     assert "a job of videos_manifest failed: work/tiny/mlvp/fog/1/" in failed
     assert " lacks ('" in failed
 
 
 def test_deleting_all_output_leaves_clips_which_the_next_run_takes_over(project: Project) -> None:
     """Snakemake lists clips and journals as untracked: whoever deletes them deletes the corpus."""
-    untracked = project.snakemake("--list-untracked", "--", MANIFEST).stdout
+    untracked = project.snakemake("--list-untracked", "--", "mlvp_tiny").stdout
     assert CLIP.as_posix() in untracked
     assert "work/tiny/mlvp/fog/1/" in untracked
     marker = next((project.root / CLIP).parent.glob(".*.json")).relative_to(project.root)
     assert os.fspath(marker) not in untracked
     before = inodes(project)
-    project.snakemake("--delete-all-output", "--", MANIFEST)
+    project.snakemake("--delete-all-output", "--", "mlvp_tiny")
     assert not (project.root / MANIFEST).exists()
     assert inodes(project) == before
-    project.snakemake(MANIFEST)
+    project.snakemake("mlvp_tiny")
     assert inodes(project) == before
