@@ -138,7 +138,8 @@ def disturbed(folder: Path, targets: list[str], kills: int, whole_s: float, gene
         until = time.monotonic() + 60
         while at_work(folder) and time.monotonic() < until:  # jobs of a Snakemake that was killed alone go on, and end
             time.sleep(0.1)
-        make(folder, "--unlock")
+        if any((folder / ".snakemake" / "locks").glob("*.lock")):  # one that was not killed itself unlocks
+            make(folder, "--unlock")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
