@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -59,23 +60,17 @@ def captions_page(captions: Path, page: Path) -> None:
 
 def _cards(sample: Sequence[TextRow], changed: Mapping[tuple[str, int], float], suite: str) -> Iterator[dict[str, Any]]:
     """Each perturbation in its suite's order, then those that are not installed here: its pairs by severity."""
-    by_name: dict[str, list[TextRow]] = {}
-    for row in sample:
-        by_name.setdefault(row.perturbation, []).append(row)
-    known = {entry.name: entry for entry in (registry.perturbations(suite) if suite in registry.suites() else ())}
-    for name in [*(name for name in known if name in by_name), *sorted(by_name.keys() - known.keys())]:
-        rows = sorted(by_name[name], key=lambda row: (row.severity, row.caption_id))
-        by_severity: dict[int, list[Any]] = {}
-        for row in rows:
-            by_severity.setdefault(row.severity, []).append(compared(row.source_text, row.text))
-        yield {
-            "name": name,
-            "category": rows[0].level,
-            "summary": known[name].summary if name in known else "",
-            "severities": [
-                (severity, f"{changed[name, severity]:.0%}", pairs) for severity, pairs in by_severity.items()
-            ],
-        }
+    summaries = {entry.name: entry.summary for entry in registry.perturbations() if entry.suite == suite}
+    for name in pages.in_order([suite], {row.perturbation for row in sample}):
+        rows = sorted(
+            (row for row in sample if row.perturbation == name), key=lambda row: (row.severity, row.caption_id)
+        )
+        severities = [
+            (severity, f"{changed[name, severity]:.0%}", [compared(row.source_text, row.text) for row in own])
+            for severity, own in groupby(rows, lambda row: row.severity)
+        ]
+        about = {"name": name, "category": rows[0].level, "summary": summaries.get(name, "")}
+        yield {**about, "severities": severities}
 
 
 _Words = list[tuple[str, bool]]

@@ -41,7 +41,7 @@ def corpus_page(videos: Path, page: Path) -> None:
     about, rows = files.read_metadata(videos), files.read_rows(videos, VIDEOS)
     frame = files.read_columns(videos, *_COLUMNS).to_pandas()
     complete = frame[frame["status"] == COMPLETE]
-    names = _in_order(frame)
+    names = pages.in_order(frame["suite"], set(frame["perturbation"]))
     root = locations.root_of(videos, about)
     quarantine = videos.with_name(layout.name(QUARANTINE.name))
     reasons = pages.reasons(files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else [])
@@ -90,14 +90,6 @@ def corpus_page(videos: Path, page: Path) -> None:
 def _of(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows of a perturbation."""
     return frame[frame["perturbation"] == name]
-
-
-def _in_order(frame: pd.DataFrame) -> list[str]:
-    """The perturbations of the rows, in their suite's order; then those that are not installed here, by name."""
-    present = set(frame["perturbation"])
-    suites = sorted(set(frame["suite"]) & registry.suites().keys())
-    known = dict.fromkeys(entry.name for suite in suites for entry in registry.perturbations(suite, "video"))
-    return [*(name for name in known if name in present), *sorted(present - known.keys())]
 
 
 def _named(about: Mapping[str, object], frame: pd.DataFrame, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What the pages of this package share: links, categories, and the reasons for which items lack."""
+"""What pages share: links, the order of perturbations, and the reasons for which items lack."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from perturbations.manifest.kinds import QuarantineRow
+from perturbations.suites import registry
 
 _MOST_ITEMS = 5
 
@@ -15,6 +16,13 @@ _MOST_ITEMS = 5
 def href(target: Path, page: Path) -> str:
     """A link from a page to a file, which holds wherever both are moved together."""
     return quote(os.path.relpath(os.path.abspath(target), os.path.abspath(page.parent)))
+
+
+def in_order(suites: Iterable[str], present: set[str]) -> list[str]:
+    """The perturbations that are present, in their suites' order; then those that are not installed here, by name."""
+    installed = sorted(set(suites) & registry.suites().keys())
+    known = dict.fromkeys(entry.name for suite in installed for entry in registry.perturbations(suite))
+    return [*(name for name in known if name in present), *sorted(present - known.keys())]
 
 
 def categories(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
