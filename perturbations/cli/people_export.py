@@ -70,7 +70,7 @@ def _regenerate(options: argparse.Namespace) -> int:
 
     if not options.clips.is_dir():
         raise ConfigError(f"--clips: no such folder: {options.clips}")
-    done = regenerate.regenerate(
+    videos, counts, findings = regenerate.regenerate(
         options.published,
         options.clips,
         options.output,
@@ -78,16 +78,16 @@ def _regenerate(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         root=options.root,
     )
-    for finding in done.findings:
+    for finding in findings:
         print(f"  {shown.line(str(finding))}")
     if not options.root:
         print("  without --root only the frames are proven: all other columns are the publisher's word")
     print(
-        f"{done.videos}: the published frames: {shown.plural(done.regenerated + done.kept, 'clip')} "
-        f"({done.regenerated:,} made now), other ones: {done.failed:,}; "
-        f"{shown.plural(len(done.findings) - done.failed, 'other problem')}"
+        f"{videos}: the published frames: {shown.plural(counts['made'] + counts['kept'], 'clip')} "
+        f"({counts['made']:,} made now), other ones: {counts['failed']:,}; "
+        f"{shown.plural(len(findings) - counts['failed'], 'other problem')}"
     )
-    return 1 if done.findings else 0
+    return 1 if findings else 0
 
 
 def _export(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -30,28 +30,13 @@ from perturbations.verify.checking import Finding, name_of, values
 _log = logging.getLogger("perturbations")
 
 
-@dataclass(frozen=True)
-class Regenerated:
-    """What was made of an export.
-
-    Attributes:
-        videos: the manifest of videos.
-        regenerated, kept: the numbers of clips with the published frames, made now or before.
-        failed: the number of the others.
-        findings: the problems of these, and of the manifests.
-    """
-
-    videos: Path
-    regenerated: int
-    kept: int
-    failed: int
-    findings: tuple[Finding, ...]
-
-
 def regenerate(
     published: Path, held: Path, output: Path, *, jobs: int = 1, stall_limit_s: float = 120.0, root: str = ""
-) -> Regenerated:
+) -> tuple[Path, Counter[str], list[Finding]]:
     """Make a corpus in `output` from an export in the format `recipe`, and the clips in the folder `held`.
+
+    Returns the manifest of videos, the numbers of clips with the published frames, `made` now or `kept` from before,
+    and of the others, `failed`, and the problems of these and of the manifests.
 
     The published hashes stay as they are: a clip whose frames differ from `frames_sha256`, or cannot be made, is a
     finding, and its row is the published one. Files that are there and have their row's hash are kept. The manifests
@@ -81,21 +66,17 @@ def regenerate(
         if problem:
             findings.append(Finding(published, name_of(row, VIDEOS.key), problem))
         else:
-            counts["regenerated" if is_new else "kept"] += 1
+            counts["made" if is_new else "kept"] += 1
             changed |= {values(row, VIDEOS.key): columns} if columns else {}
     for name, table in tables.items():
         level = "/".join([".."] * len(Path(layout.MANIFESTS, name).parent.parts))
         table.write(manifests[name], (_remade(row, changed) for row in located[name]), level)
+    counts["failed"] = len(findings)
     failed = {finding.subject for finding in findings}
-    checked = (checking.check_manifest(path, stall_limit_s=stall_limit_s) for path in manifests.values())
-    others = [finding for each in checked for finding in each.findings if finding.subject not in failed]
-    return Regenerated(
-        videos=manifests[videos],
-        regenerated=counts["regenerated"],
-        kept=counts["kept"],
-        failed=len(findings),
-        findings=(*findings, *others),
-    )
+    for path in manifests.values():
+        checked = checking.check_manifest(path, stall_limit_s=stall_limit_s)
+        findings += [finding for finding in checked.findings if finding.subject not in failed]
+    return manifests[videos], counts, findings
 
 
 _Outcome = tuple[dict[str, Any], bool, str | None]

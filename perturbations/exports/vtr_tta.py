@@ -23,7 +23,7 @@ from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.base.progress import Tick
 from perturbations.exports import corpus, folder, videos
-from perturbations.exports.corpus import Clip, Corpus
+from perturbations.exports.corpus import Clip
 from perturbations.exports.registry import Exported, Request
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
@@ -53,7 +53,9 @@ def write_videos(request: Request) -> Exported:
     number of stored frames than requested, and `OutputError` for a folder that the workflow fills.
     """
     exported = corpus.read(replace(request, clean=False), kinds=(VIDEOS, SOURCES), any_tier=True)
-    _check_frames(request, exported)
+    stored = {name for name in exported.storages if name.startswith("frames/")}
+    if other := sorted(stored - {f"frames/{request.num_frames}"}):
+        raise ManifestError(f"{request.manifest} stores {', '.join(other)} only, not {request.num_frames} frames")
     folder.check_tree(request.output, request.manifest)
     item_ids: dict[str, set[str]] = {}
     for row in exported.rows:
@@ -77,15 +79,6 @@ def scenario(row: corpus.ListedRow | TextRow) -> str:
         return "clean"
     name = _NAMES.get(f"{row.suite}/{row.perturbation}", row.perturbation or "")
     return f"{storage.file_stem(name)}_{row.severity}"
-
-
-def _check_frames(request: Request, exported: Corpus) -> None:
-    """Raise `ManifestError` where clips are stored as another number of frames than is requested."""
-    stored = {name for name in exported.storages if name.startswith("frames/")}
-    if other := stored - {f"frames/{request.num_frames}"}:
-        raise ManifestError(
-            f"{request.manifest} stores {', '.join(sorted(other))} only, not {request.num_frames} frames"
-        )
 
 
 def files_in(place: Path, item_ids: Iterable[str]) -> dict[str, Path]:
