@@ -98,7 +98,7 @@ def recipe_of(name: str, tier: tiers.Storage = UNSTORED) -> recipe.VideoRecipe:
 def encoded(name: str, source: Path, path: Path) -> Image:
     write_stream = rendering.planned_clip(recipe_of(name), source_of(clips.source_row(source))).write_stream
     assert write_stream is not None
-    write_stream(path, no_tick)
+    write_stream(path, no_tick, None)
     return clips.images(path)
 
 
