@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -25,7 +26,6 @@ from perturbations.config import file as config_file
 from perturbations.evaluation import stored_features
 from perturbations.plan import items
 from perturbations.retrieval.composed import HALVES
-from perturbations.retrieval.metrics import read_retrieved
 
 POOL = tuple(PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
 QUERIES = (
@@ -172,8 +172,8 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
 def test_the_first_clips_of_each_query_are_kept(files: dict[str, str], tmp_path: Path) -> None:
     ways = Ways(strategies=["text"], words=["instruction"], galleries=["local_full"], top_k=2)
     *_, score = evaluate(SPLIT, [READS], [*settings([READS], ways)], ways)
-    own = read_retrieved(score.first[0] or "")
-    assert own[0] == ("v_10_18", 1)
+    own = json.loads(score.first[0] or "")
+    assert own[0] == ["v_10_18", 1]
     assert len(own) == 2
     assert (
         called(files, "--split", "SPLIT", "--galleries", "global_rows", "--words", "instruction", "--top-k", "3") == 0
@@ -181,7 +181,7 @@ def test_the_first_clips_of_each_query_are_kept(files: dict[str, str], tmp_path:
     ranks = read_manifest(tmp_path / "out/ranks.parquet")
     assert len(ranks) == 3 * ranks["method"].nunique()
     for retrieved in ranks["retrieved"]:
-        first = [score for _, score in read_retrieved(retrieved)]
+        first = [score for _, score in json.loads(retrieved)]
         assert first == sorted(first, reverse=True)
         assert len(first) == 3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -17,7 +18,6 @@ from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation.section import Evaluation
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QRELS, QrelRow
-from perturbations.retrieval.metrics import read_retrieved
 
 IDS = [f"clip {number}" for number in range(6)]
 EYE = np.eye(6, dtype=np.float32)
@@ -246,8 +246,8 @@ def test_similarities_of_a_re_ranker(folder: Path, capsys: pytest.CaptureFixture
     ranks = read_manifest(folder / "out/ranks.parquet").set_index(["side", "query_id"])["rank"]
     assert ranks["query"].tolist() == [2, 7, 7, 7, 7, 7]
     retrieved = read_manifest(folder / "out/ranks.parquet").set_index(["side", "query_id"])["retrieved"]
-    assert read_retrieved(retrieved["query", "clip 0"]) == [("clip 6", 2.0), ("clip 0", 1.0)]
-    assert read_retrieved(retrieved["query", "clip 2"]) == [("clip 0", 1.0), ("clip 1", None)]
+    assert json.loads(retrieved["query", "clip 0"]) == [["clip 6", 2.0], ["clip 0", 1.0]]
+    assert json.loads(retrieved["query", "clip 2"]) == [["clip 0", 1.0], ["clip 1", None]]
     assert main(["score", *words, "--methods", "csls"]) == 1
     assert "--methods and their banks need the features" in capsys.readouterr().err
     assert main(["score", *words, "--sides", "query", "gallery"]) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,6 @@ from perturbations.manifest.kinds import (
     VideoRow,
 )
 from perturbations.plan import caption_recipes, listed, mixes, tiers
-from perturbations.retrieval.metrics import read_retrieved
 from perturbations.suites import registry
 from perturbations.tta.gallery import Gallery
 
@@ -189,9 +189,9 @@ def test_scored_features_are_an_evaluations(
     ours = {tuple(row[name] for name in key): row["rank"] for row in places.to_dict("records")}
     first = {tuple(row[name] for name in key): row["retrieved"] for row in places.to_dict("records")}
     for row in ranks:
-        of_ours = read_retrieved(first[tuple(getattr(row, name) for name in key)])
+        of_ours = json.loads(first[tuple(getattr(row, name) for name in key)])
         assert [score for _, score in of_ours] == pytest.approx(
-            [score for _, score in read_retrieved(row.retrieved or "")], abs=1e-4
+            [score for _, score in json.loads(row.retrieved or "[]")], abs=1e-4
         )
     expected_ranks = {tuple(getattr(row, name) for name in key): row.rank for row in ranks}
     assert ours.keys() == expected_ranks.keys()

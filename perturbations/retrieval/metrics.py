@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -81,11 +80,6 @@ def retrieved_first(similarities: NDArray[np.number], gallery: Sequence[str], k:
         )
         for row, own in zip(similarities, first_places(similarities, k).tolist(), strict=True)
     ]
-
-
-def read_retrieved(text: str) -> list[tuple[str, float | None]]:
-    """The ids and scores that `retrieved_first` gives."""
-    return [(str(name), score) for name, score in json.loads(text)]
 
 
 def summary(similarities: Scores2D, relevant: Relevant) -> dict[str, float]:
