@@ -31,7 +31,7 @@ from perturbations.evaluation.result_sets import with_clean
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
 from perturbations.manifest import files, parquet
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
-from perturbations.retrieval.bootstrap import separable
+from perturbations.retrieval.bootstrap import separable, share_interval
 
 
 def generator(name: str = "a") -> np.random.Generator:
@@ -206,6 +206,12 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
     by_hand = {method: np.mean([_mean(rows, method, "fog"), _mean(rows, method, "rain")]) for method in ("none", "tcr")}
     assert value == pytest.approx(by_hand["tcr"] - by_hand["none"])
     assert span[0] < value < span[1]
+    # A loss is against the clean ranks of the same queries: fog lacks the first one.
+    fog = scores.scenarios.index[(scores.scenarios["perturbation"] == "fog") & (scores.scenarios["severity"] == 1)]
+    loss = scores.of_seeds("clean_recall_at_1", "none", pd.Series(1.0, fog), 42)[0]
+    place = ranked.columns.get_loc((ScenarioKey("mlvp", "fog", 1, side="query"), "none", 42))
+    clean = np.where(ranked.iloc[:, place] > 0, known_runs[CLEAN_SCENARIO, "none", 42], 0)
+    np.testing.assert_allclose(loss[1:], [_recall(clean, drawn, 1) for drawn in counts])
 
 
 _PLACES = (("fog", 1), ("fog", 5), ("rain", 5))
@@ -282,7 +288,7 @@ def test_many_methods_are_compared_with_holms_correction() -> None:
 def test_the_captions_of_a_clip_are_drawn_together(tmp_path: Path) -> None:
     """20 captions per clip, which all hit or all miss: the interval is that of 30 clips, not of 600 captions."""
     hits = np.repeat(np.arange(30) < 15, 20)
-    widths = []
+    widths, of_misses = [], []
     for name in ("clip {}#{}", "caption {} {}"):
         clean, known = of_ranks("none", np.where(hits, 1, 9).tolist(), direction="t2v")
         ids = {row.query_id: name.format(*divmod(place, 20)) for place, row in enumerate(known)}
@@ -290,6 +296,8 @@ def test_the_captions_of_a_clip_are_drawn_together(tmp_path: Path) -> None:
         scores = scores_of([clean], read(tmp_path, renamed))
         low, high = span_of(scores.estimate("recall_at_1", "none", scores.clean))  # type: ignore[misc]
         widths.append(high - low)
+        of_misses.append(scores.own_span("recall_at_1", scores.clean, np.zeros(1001)))
+    assert of_misses == [(0, pytest.approx(100 * share_interval(0, clips)[1])) for clips in (30, 600)]
     assert widths[0] == pytest.approx(2 * 1.96 * 100 * np.sqrt(0.25 / 30), rel=0.15)
     assert widths[1] == pytest.approx(2 * 1.96 * 100 * np.sqrt(0.25 / 600), rel=0.15)
 

@@ -169,7 +169,7 @@ def test_csv_names_are_no_formulas() -> None:
     assert cell == "t,'=1+1,,r1,-1.5,,,,,"
 
 
-def wide_table(columns: int = 32, rows: int = 60) -> tables.PageTable:
+def wide_table(columns: int = 32, rows: int = 90) -> tables.PageTable:
     """With what Markdown and LaTeX read as marks, and more columns and rows than a page has room for."""
     best, second = tables.cell_of(".1f", "best", value=1.04, std=0.2, change=0.5), tables.Cell("2", mark="second")
     marked = {("a|b", "x_1"): [best, tables.Cell()], ("a|b", "50 %"): [second, tables.Cell("3", mark="tie")]}
@@ -186,14 +186,22 @@ def test_tables_of_papers_are_there_as_markdown() -> None:
     )
 
 
+def test_a_mark_that_every_row_has_is_none() -> None:
+    frame = pd.DataFrame({("", "all"): [tables.Cell("1.0", mark="tie")] * 2}, pd.Index(["a", "b"]))
+    table = tables.PageTable("t", "method", frame)
+    assert [cell for _, (cell,) in table.body] == [tables.Cell("1.0")] * 2
+    assert "≈" not in tables.as_markdown(table)
+
+
 def test_tables_in_latex_hold_every_cell_and_their_marks() -> None:
     text = tables.as_latex(wide_table())
     panels = re.findall(r"\\begin{tabular}{l(r+)}\n\\toprule\n(.*?)\\bottomrule", text, re.DOTALL)
     bodies = [[line for line in body.splitlines() if line != r"\midrule"][1:] for _, body in panels]
-    assert sum(len(columns) * len(body) for (columns, _), body in zip(panels, bodies, strict=True)) == 32 * 60
+    assert sum(len(columns) * len(body) for (columns, _), body in zip(panels, bodies, strict=True)) == 32 * 90
     assert {
         line.count(" & ") - len(columns) for (columns, _), body in zip(panels, bodies, strict=True) for line in body
     } == {0}
+    assert max(map(len, bodies)) <= 45, "lines of a page in footnotesize, below upright names of columns"
     assert bodies[0][0].startswith(r"m\&m TCR & \textbf{1.0 $\pm$ 0.2} & \underline{2} & 80.0")
     assert bodies[0][1].startswith(r"a \textasciicircum{} \textbackslash{} &  & $\approx$3 & 90.0")
 
@@ -309,6 +317,8 @@ def test_the_first_table_is_a_leaderboard_with_changes_and_intervals_of_its_mean
     assert all(len(text.split("|")) == 2 for text, _ in hubness[3][1:3]), "a change, and no interval"
     assert "a&lt;b&gt;" in few.text
     assert "No intervals" not in few.text
+    guides = re.findall("Small: change against none, and its 95 % interval[^<]*Underlined", few.text)
+    assert len(guides) == 2 < len(few.tables), "once with a loss, and once without"
 
 
 def test_the_csv_holds_every_cell_of_every_table(few: Page, large: Page, report: Page) -> None:

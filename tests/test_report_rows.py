@@ -307,6 +307,9 @@ def test_a_few_composed_queries_are_shown_with_what_was_retrieved(tmp_path: Path
         files.write(tmp_path / f"{name}.parquet", kind, own, {"root": "."})
     paths = {name: [tmp_path / f"{name}.parquet"] for name in ("ranks", "queries")}
     content = page_of(tmp_path, rows, **paths)
+    board = content.tables["R@1: d, clip and instruction to clip, local, unperturbed queries"]
+    marked = {line[0][0]: line[1][1] for line in board[1:]}
+    assert marked == {"average": "strong", "random": "", "text": "u"}, "chance does not compete"
     other = {**about, "gallery_name": "global", "model_key": "m@global"}
     galleries = page_of(tmp_path, [*rows, result("text", 90.0, label="text", **other)]).tables
     boards = [caption for caption in galleries if caption.startswith("R@1: ")]
