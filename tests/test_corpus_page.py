@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from browsing import browsed
 from PIL import Image
+from synthetic_results import B32, of_model
 from test_pictures import OF_VIDEOS, rows_of
 from test_pipeline import scene
 
@@ -23,12 +24,13 @@ from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine import shards
+from perturbations.evaluation.rows import RESULTS
 from perturbations.manifest import files, locations, sets
 from perturbations.manifest.kinds import CAPTIONS, QUARANTINE, TEXTS, VIDEOS, CaptionRow, QuarantineRow, VideoRow
 from perturbations.media import decoding, probing
-from perturbations.media.clip import MediaClip
+from perturbations.media.clip import MediaClip, uniform_indices
 from perturbations.plan import caption_recipes, recipe, tiers
-from perturbations.report import previews
+from perturbations.report import preview, previews
 from perturbations.report.captions_page import captions_page, compared
 from perturbations.report.corpus_page import corpus_page
 from perturbations.report.index import index
@@ -124,6 +126,15 @@ def test_every_perturbation_and_severity_plays_beside_the_clean_clip(manifest: P
     assert len(seconds) == 1, "clips side by side are equally long"
 
 
+def test_a_clean_frame_is_the_source_of_the_frame_beside_it(manifest: Path) -> None:
+    row = locations.located(files.read_rows(manifest, VIDEOS)[0], manifest.parents[3])
+    frames = [frame.image for frame in decoding.decode(MediaClip(Path(row.source_path)))]
+    places = uniform_indices(row.stored_frames, len(frames)) if row.stored_frames else range(len(frames))
+    for held, own in ((0, places[0]), (-1, places[-1])):
+        (clean,) = preview.clean_frames(row, lambda count, held=held: [held % count])
+        np.testing.assert_array_equal(clean, frames[own])
+
+
 def test_it_loads_nothing_and_escapes_everything(stored: Path, tmp_path: Path) -> None:
     text = page_of(stored, tmp_path / "corpus.html")
     assert "a &lt;script&gt; b" in text
@@ -161,7 +172,12 @@ def test_the_index_leads_to_every_file(stored: Path, tmp_path: Path) -> None:
     files.write(folder / "quarantine.parquet", QUARANTINE, [bad], ABOUT)
     (root / "manifests" / "a #1 'javascript:' <x>.html").write_text("")
     (root / "manifests" / "d" / "sources.parquet").write_bytes(b"no manifest")
+    results = of_model(B32, {"none": 40.0, "tcr": 42.0})
+    labelled = [replace(row, label=row.method) for row in results]
+    files.write(root / "manifests/d/adaptation/m/results.parquet", RESULTS, labelled, {})
     text = index(root).read_text(encoding="utf-8")
+    assert "<p>R@1 32.0 perturbed, 42.0 clean: tcr, v2t, the best of 2 methods</p>" in text
+    assert "<code>snakemake tta_d</code>" in text
     targets = [(root / "manifests" / unquote(href)).resolve() for href in re.findall(r'href="([^"]+)"', text)]
     lying = {path.resolve() for path in (root / "manifests").rglob("*") if path.suffix in (".html", ".md", ".parquet")}
     assert {*targets} == lying - {(root / "manifests" / "index.html").resolve()}
