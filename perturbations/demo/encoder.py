@@ -41,11 +41,11 @@ FIRST = film.TRAINING.start
 
 @dataclass(frozen=True)
 class Training:
-    """The settings of the training. The default takes about a minute and a half on one core."""
+    """The settings of the training. The default takes about a minute on one core."""
 
     scenes: int = len(film.TRAINING)
     frames: int = 4
-    passes: int = 28
+    passes: int = 14  # twice as many find 95 % of 56 held-out clips first, in place of 89 %, for twice the time
     batch_size: int = 64
     shown: int = 1  # frames per clip in one step
     image_size: int = 64
