@@ -2,21 +2,21 @@
 
 The floor is to decode the clean clip, to encode the same perturbed frames with the same storage settings, and, because
 every job checks what it stored, to decode and hash the stored file. ffmpeg's encode is its transcode of the stored file
-without the decode of it. Of three measurements the least counts, because programs as short as these vary.
+without the decode of it. Of the repeated measurements the least counts, because programs as short as these vary.
 
-    python benchmarks/corpus.py VIDEO [VIDEO ...] [--shard 50] [--severities 1 3 5]
+    python benchmarks/corpus.py VIDEO [VIDEO ...] [--shard 50] [--severities 1 3 5] [--repeats 3]
 
-Snakemake runs the jobs one after the other, on a shard in which the given videos take turns; their CPU time, imports
-and process start included, is that of Snakemake's benchmark files.
+Snakemake makes the corpus, of a shard in which the given videos take turns. Then each job runs again, alone, imports
+and process start included: Snakemake's own figures end with its last look at a process, up to half a minute early.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,12 +31,17 @@ PROJECT = Path(__file__).parents[1]
 PROFILE = "high"
 
 
-def ffmpeg_cpu(video: str, output: list[str], folder: Path) -> float:
-    command = [encoding.ffmpeg_program(), "-v", "error", "-y", "-threads", "1", "-i", video, "-an", *output]
+def cpu(command: list[str], folder: Path) -> float:
+    """CPU seconds of a program and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def ffmpeg_cpu(video: str, output: list[str], folder: Path) -> float:
+    command = [encoding.ffmpeg_program(), "-v", "error", "-y", "-threads", "1", "-i", video, "-an", *output]
+    return cpu(command, folder)
 
 
 def floor_cpu(pairs: list[tuple[str, str]], arguments: str, folder: Path) -> float:
@@ -61,18 +66,34 @@ def plain_arguments(entry: registry.Perturbation, severity: int) -> str:
     return f"-c:v {profile.codec} -pix_fmt {profile.pix_fmt} {settings}"
 
 
-def measured_cpu(folder: Path, *parts: str) -> float:
-    """CPU seconds of the job whose benchmark file lies there."""
-    (path,) = (folder / "work/benchmarks/d").joinpath(*parts).glob("*.tsv")
-    with path.open(newline="") as file:
-        (row,) = csv.DictReader(file, delimiter="\t")
-    return float(row["cpu_time"])
+def job_commands(snakemake: list[str], folder: Path, targets: list[str]) -> dict[tuple[str, int], list[str]]:
+    """The command of each job that makes videos, by the perturbation's key and its severity."""
+    options = ["--dry-run", "--printshellcmds", "--quiet", "host", "--forcerun", "videos"]
+    run = subprocess.run([*snakemake, *options, *targets], cwd=folder, check=True, capture_output=True, text=True)
+    commands = {}
+    for line in (run.stdout + run.stderr).splitlines():
+        _, is_job, rest = line.partition("perturb rule videos ")
+        if is_job:
+            words = shlex.split(rest.partition(" 2> ")[0])
+            recipe = json.loads(words[0])["recipe"]
+            command = [str(Path(sys.executable).with_name("perturb")), "rule", "videos", *words]
+            commands[f"{recipe['suite']}/{recipe['perturbation']}", recipe["severity"]] = command
+    return commands
+
+
+def job_cpu(command: list[str], key: str, severity: int, folder: Path) -> float:
+    """CPU seconds of a job that makes its clips again."""
+    made = folder / "corpora/d" / key / str(severity)
+    shutil.rmtree(made)
+    made.mkdir()
+    return cpu(command, folder)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("videos", nargs="+", type=Path)
     parser.add_argument("--shard", type=int, default=50)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--severities", nargs="+", type=int, default=[1, 3, 5])
     keys = [entry.key for entry in registry.perturbations(kind="video")]
     parser.add_argument("--perturbations", nargs="+", choices=keys, default=keys)
@@ -92,17 +113,10 @@ def main() -> None:
         chosen = {suite: {"perturbations": names, "severities": options.severities} for suite, names in suites.items()}
         config = {"datasets": {"d": dataset}, "suites": chosen, "shard_size": options.shard}
         (folder / "config.yaml").write_text(json.dumps({**config, "storage": {"tier": "video", "profile": PROFILE}}))
-        command = [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "--snakefile",
-            PROJECT / "Snakefile",
-            "--cores",
-            "1",
-            "--no-hooks",
-        ]
-        subprocess.run([*command, "--", *(f"{suite}_d" for suite in suites)], cwd=folder, check=True, stdout=sys.stderr)
+        snakemake = [sys.executable, "-m", "snakemake", "--snakefile", str(PROJECT / "Snakefile"), "--cores", "1"]
+        targets = ["--no-hooks", "--", *(f"{suite}_d" for suite in suites)]
+        subprocess.run([*snakemake, *targets], cwd=folder, check=True, stdout=sys.stderr)
+        commands = job_commands(snakemake, folder, targets)
         print("| perturbation | severity | floor | job | MB |\n|---|---|---|---|---|")
         for key in options.perturbations:
             entry = registry.get(key)
@@ -110,8 +124,12 @@ def main() -> None:
             for severity in options.severities:
                 clips = table.query("perturbation == @entry.name and severity == @severity")
                 pairs = [(row.source_path, row.path) for row in clips.head(len(videos)).itertuples()]
-                floor = min(floor_cpu(pairs, plain_arguments(entry, severity), folder) for _ in range(3))
-                job = measured_cpu(folder, entry.suite, entry.name, str(severity)) / options.shard
+                arguments, command = plain_arguments(entry, severity), commands[key, severity]
+                measured = [
+                    (floor_cpu(pairs, arguments, folder), job_cpu(command, key, severity, folder) / options.shard)
+                    for _ in range(options.repeats)
+                ]
+                floor, job = map(min, zip(*measured, strict=True))
                 size = clips["bytes"].mean() / 1e6
                 print(
                     f"| {key} | {severity} | {floor:.3f} | {job:.3f} ({job / floor:.2f} x) | {size:.2f} |", flush=True
