@@ -273,7 +273,7 @@ def test_sampling_holds_every_frame_for_its_whole_rate(length: int, rate: int) -
     plan = temporal.sampling_released(None, length, rate=rate)
     assert len(plan) == rate * -(-length // rate)
     assert np.array_equal(plan[:length], temporal.sampling(None, length, rate=rate))
-    assert np.array_equal(temporal.reverse_sampling_released(None, length, rate=rate), plan[::-1])
+    assert np.array_equal(temporal.sampling_released(None, length, rate=rate, backwards=True), plan[::-1])
 
 
 @each_severity
