@@ -82,8 +82,9 @@ def test_the_donor_is_the_largest_product_and_its_frames_are_interpolated(golden
     query, vectors = golden["mlvp/event_insertion/caption_embedding"], golden["mlvp/event_insertion/base_embeddings"]
     donor = neighbours.largest_product(query, vectors, np.zeros(len(vectors), bool))
     assert donor is not None
-    assert donor.position == golden["mlvp/event_insertion/argmax"]
-    assert donor.similarity == pytest.approx(float(vectors[donor.position].astype(float) @ query.astype(float)))
+    position, similarity = donor
+    assert position == golden["mlvp/event_insertion/argmax"]
+    assert similarity == pytest.approx(float(vectors[position].astype(float) @ query.astype(float)))
     expected = golden["mlvp/event_insertion/resize_out"].astype(float)
     height, width, _ = expected.shape
     resized = fitted(golden["mlvp/event_insertion/resize_in"], (width, height), antialiased=False)
