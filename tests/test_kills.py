@@ -13,8 +13,8 @@ from perturbations.engine.journal import Journal, Measured
 from perturbations.manifest import layout
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "faults.py"
-MANIFESTS = [f"manifests/tiny/{name}.parquet" for name in ("mlvp/videos", "msrvtt_p/captions")]
-"""Without the pages, which Snakemake makes again whole."""
+MANIFESTS = [f"manifests/tiny/{suite}/videos.parquet" for suite in ("mlvp", "msrvtt_p")]
+"""Without pages, which Snakemake makes again whole, and captions, whose killed jobs the tests of the workflow have."""
 FINISHED = Measured(frame_count=3, stored_frames=3)
 IDS = ["0" * 32, "1" * 32, "2" * 32]
 
