@@ -128,6 +128,9 @@ def test_what_is_wrong_with_files_is_found_deleted_and_made_again(
     (first.parent / "mine.txt").write_text("not ours")
     (first.parent / "folder").mkdir()
     (first.parent / "folder/b.mp4").write_bytes(b"")
+    sound = clips(item=1)[0]
+    other_shard = Path(f"work/tiny/mlvp/{sound.perturbation}/{sound.severity}/s0.parquet")
+    files.write(other_shard, VIDEOS, [sound])
     damaged = contents()
     assert main(["verify", "--json"]) == 1
     (checked,) = (each for each in json.loads(capsys.readouterr().out)["manifests"] if each["problems"])
@@ -145,6 +148,7 @@ def test_what_is_wrong_with_files_is_found_deleted_and_made_again(
     assert {name for name in before if not Path(name).exists() and not name.endswith(".json")} == {*wrong}
     assert all(Path(name).read_bytes() == data for name, data in before.items() if Path(name).exists())
     assert all(Path(name).exists() for name in foreign)
+    other_shard.unlink()
     held = inodes()
     corpus.snakemake(*TARGETS)
     assert written_since(held) == {*wrong}
