@@ -83,9 +83,9 @@ def job_commands(snakemake: list[str], folder: Path, targets: list[str]) -> dict
 
 def job_cpu(command: list[str], key: str, severity: int, folder: Path) -> float:
     """CPU seconds of a job that makes its clips again."""
-    made = folder / "corpora/d" / key / str(severity)
-    shutil.rmtree(made)
-    made.mkdir()
+    clips = folder / "corpora/d" / key / str(severity)
+    shutil.rmtree(clips)
+    clips.mkdir()
     return cpu(command, folder)
 
 

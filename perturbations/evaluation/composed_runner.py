@@ -59,7 +59,7 @@ class ComposedJob:
         are left out. Only what a perturbation changes is evaluated: not "text" where clips are perturbed, nor "visual"
         where instructions are. Raises `ManifestError` where no query is left.
         """
-        return results.of_runs(runs, results.Journal(journal, journals), lambda run: self.making)
+        return results.of_runs(runs, results.ResultJournal(journal, journals), lambda run: self.making)
 
     def making(self, planned: Run) -> Making:
         """The results of a scenario, in every way and gallery."""

@@ -30,7 +30,7 @@ Making = tuple[str, Mapping[str, Any], Callable[[], list[Finished]]]
 
 
 def of_runs(
-    runs: Sequence[Run], journal: Journal, scenario_of: Callable[[Run], Callable[[Run], Making]]
+    runs: Sequence[Run], journal: ResultJournal, scenario_of: Callable[[Run], Callable[[Run], Making]]
 ) -> tuple[list[ResultRow], list[RankRow]]:
     """The rows of results and of ranks of a job's runs; those in the journal are not made again.
 
@@ -47,7 +47,7 @@ def of_runs(
     return rows_of(made)
 
 
-class Journal:
+class ResultJournal:
     """The results that a job has made, by their keys, in a file, so that an interrupted job goes on where it was.
 
     Those of `others`, the journals of jobs on the same scenarios, count too.

@@ -96,7 +96,7 @@ def evaluate(
         def scenario_of(first: Run) -> Any:
             return _Asked(job, first, *scenarios.of_run(first, perturbed, job.clean), inputs).making
 
-        return results.of_runs(job.runs, results.Journal(journal, journals), scenario_of)
+        return results.of_runs(job.runs, results.ResultJournal(journal, journals), scenario_of)
 
 
 class _QueryInputs:

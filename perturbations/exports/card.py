@@ -18,7 +18,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Adapter
 from perturbations.engine.corpus_card import TAGS, TASKS
 from perturbations.exports import folder
-from perturbations.exports.corpus import Corpus
+from perturbations.exports.corpus import ExportedCorpus
 from perturbations.manifest import layout
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -44,12 +44,12 @@ class Config(NamedTuple):
     features: Sequence[Mapping[str, Any]] = ()
 
 
-def adapter_of(corpus: Corpus) -> Adapter | None:
+def adapter_of(corpus: ExportedCorpus) -> Adapter | None:
     """The dataset's adapter; None of one that the package does not know."""
     return datasets.adapters().get(corpus.dataset)
 
 
-def origin(corpus: Corpus) -> str:
+def origin(corpus: ExportedCorpus) -> str:
     """The dataset that a corpus was made from, with its paper where that is known."""
     adapter = adapter_of(corpus)
     if adapter is None:
@@ -57,24 +57,24 @@ def origin(corpus: Corpus) -> str:
     return adapter.title + (f" ({adapter.reference})" if adapter.reference else "")
 
 
-def is_synthetic(corpus: Corpus) -> bool:
+def is_synthetic(corpus: ExportedCorpus) -> bool:
     """Whether the package drew the clips itself."""
     adapter = adapter_of(corpus)
     return adapter is not None and adapter.synthetic is not None
 
 
-def is_published(corpus: Corpus) -> bool:
+def is_published(corpus: ExportedCorpus) -> bool:
     """Whether the clips are of a published dataset, which may not be passed on without its authors' leave."""
     adapter = adapter_of(corpus)
     return adapter is not None and bool(adapter.reference)
 
 
-def language(corpus: Corpus) -> str | None:
+def language(corpus: ExportedCorpus) -> str | None:
     """The captions' language; None where only the dataset's owner knows it."""
     return "en" if is_published(corpus) or is_synthetic(corpus) else None
 
 
-def lost(corpus: Corpus) -> str:
+def lost(corpus: ExportedCorpus) -> str:
     """What was left out, in a sentence without its end; empty where all is there."""
     what, count = corpus.in_words("clips"), len(corpus.left_out)
     if corpus.records == "captions":
@@ -86,7 +86,9 @@ def _number(count: int, what: str) -> str:
     return f"{count:,} {what.removesuffix('s') if count == 1 else what}"
 
 
-def finish(corpus: Corpus, written: Collection[Path], configs: Sequence[Config], paragraphs: Sequence[str]) -> None:
+def finish(
+    corpus: ExportedCorpus, written: Collection[Path], configs: Sequence[Config], paragraphs: Sequence[str]
+) -> None:
     """Delete what an earlier export left, list what is not in this one, and write its card.
 
     The card has the configurations, the paragraphs, and the body of the corpus's own card where it has one.
@@ -119,7 +121,7 @@ def finish(corpus: Corpus, written: Collection[Path], configs: Sequence[Config],
     storage.write_text_if_changed(corpus.request.output / layout.name("card"), "\n".join(lines) + "\n")
 
 
-def _front(corpus: Corpus, configs: Sequence[Config]) -> dict[str, Any]:
+def _front(corpus: ExportedCorpus, configs: Sequence[Config]) -> dict[str, Any]:
     front: dict[str, Any] = {
         "pretty_name": corpus.title,
         **_license(corpus.request.terms.license),
@@ -153,7 +155,7 @@ def _license(name: str) -> dict[str, str]:
     return {"license": "other", "license_name": words or "other", **link}
 
 
-def _gate(corpus: Corpus) -> dict[str, str]:
+def _gate(corpus: ExportedCorpus) -> dict[str, str]:
     """What readers must agree to before they get a dataset's clips, where a repository's owner turns that on."""
     is_free = is_synthetic(corpus) or (corpus.request.terms.license and not is_published(corpus))
     if is_free or not corpus.videos:

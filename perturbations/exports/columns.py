@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from perturbations.base import storage
 from perturbations.base.errors import UnknownPerturbationError
 from perturbations.exports import names
-from perturbations.exports.corpus import Clip, PairedText
+from perturbations.exports.corpus import ExportedClip, PairedText
 from perturbations.manifest.kinds import CaptionRow, MultimodalRow, TextRow
 from perturbations.suites import registry as suites
 
@@ -62,14 +62,14 @@ PAIR = pa.schema([*CLIP, *PAIRED])
 _EMPTY = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, _TYPES["captions"]: [""]}
 
 
-def of_clip(clip: Clip, sha256: str) -> dict[str, Any]:
+def of_clip(clip: ExportedClip, sha256: str) -> dict[str, Any]:
     """The columns of a clip; `sha256` is the hash of its file."""
     texts = [caption.text for caption in clip.captions]
     own = {"item": clip.row.item_id, "mix": clip.mix, "share": clip.share, "sha256": sha256}
     return _of_row(CLIP, clip.row) | own | {"caption": texts[0] if texts else "", "captions": texts}
 
 
-def of_texts(clip: Clip) -> list[dict[str, Any]]:
+def of_texts(clip: ExportedClip) -> list[dict[str, Any]]:
     """The columns of each caption that a clip is paired with."""
     return [_of_text(row, {caption.caption_id: caption.text for caption in clip.captions}) for row in clip.texts]
 

@@ -47,7 +47,7 @@ _BY_SCENARIO: RowKind[Any] = replace(VIDEOS, key=("perturbation", "severity", "i
 
 
 @dataclass(frozen=True, eq=False)
-class Clip:
+class ExportedClip:
     """A complete clip of an exported corpus.
 
     Attributes:
@@ -76,7 +76,7 @@ class Clip:
 
 
 @dataclass
-class Corpus:
+class ExportedCorpus:
     """What an export writes, and what it has written so far.
 
     Attributes:
@@ -126,7 +126,7 @@ class Corpus:
     count: int = 0
     lost: int = 0
 
-    def scenarios(self) -> Iterator[tuple[str, list[Clip]]]:
+    def scenarios(self) -> Iterator[tuple[str, list[ExportedClip]]]:
         """The complete clips of one scenario after another, clean ones last, sorted by item."""
         captions: dict[str, list[CaptionRow]] = defaultdict(list)
         for caption in sorted(self.captions, key=lambda caption: numbered(caption.caption_id)):
@@ -142,7 +142,7 @@ class Corpus:
         """The rows of one scenario after another, clean ones last."""
         return groupby(chain(self.rows, self.clean), names.scenario)
 
-    def _clip(self, scenario: str, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]) -> Clip:
+    def _clip(self, scenario: str, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]) -> ExportedClip:
         """The clip of one item's rows, which are several of pairs only."""
         first, row = rows[0], typed_row(rows[0])
         assert isinstance(row, VideoRow | CompleteSource)
@@ -150,9 +150,9 @@ class Corpus:
         texts.sort(key=lambda text: (names.scenario_of_text(text), numbered(text.caption_id)))
         mix, share = (first.mix, first.share) if isinstance(first, MixRow) else (None, None)
         paired = captions if isinstance(row, CompleteSource) else texts
-        return Clip(row, scenario, self.keys[row.item_id], tuple(captions), mix, share, tuple(paired))
+        return ExportedClip(row, scenario, self.keys[row.item_id], tuple(captions), mix, share, tuple(paired))
 
-    def clips(self) -> Iterator[Clip]:
+    def clips(self) -> Iterator[ExportedClip]:
         """The clips of all scenarios."""
         return chain.from_iterable(clips for _, clips in self.scenarios())
 
@@ -203,7 +203,7 @@ def read(
     *,
     kinds: Sequence[RowKind[Any]] = (VIDEOS, MIXES, SOURCES, MULTIMODAL),
     any_tier: bool = False,
-) -> Corpus:
+) -> ExportedCorpus:
     """The corpus of a manifest of videos, mixes, sources or pairs; with the clean clips where they are requested.
 
     Raises `ManifestError` for another kind of manifest than `kinds`, where no clip is complete, for two complete rows
@@ -223,7 +223,7 @@ def read(
     in_order = files.in_order(_BY_SCENARIO, rows) if kind == VIDEOS else rows  # other kinds are in that order
     clean = sources if request.clean and kind != SOURCES else []
     records = "pairs" if kind == MULTIMODAL else "clips"
-    corpus = _surveyed(Corpus(request, about, records, in_order, clean, companion(path, CAPTIONS), sources))
+    corpus = _surveyed(ExportedCorpus(request, about, records, in_order, clean, companion(path, CAPTIONS), sources))
     if not corpus.counts or (records == "pairs" and not any(clip.texts for clip in corpus.clips())):
         raise ManifestError(f"{path} has no complete row to export")
     if not any_tier and (frames := sorted(name for name in corpus.storages if name.startswith("frames/"))):
@@ -234,7 +234,7 @@ def read(
     return corpus
 
 
-def read_texts(request: Request, *, with_clips: bool = False) -> Corpus:
+def read_texts(request: Request, *, with_clips: bool = False) -> ExportedCorpus:
     """The corpus of a manifest of perturbed captions, with clean captions and clips where they are requested.
 
     Raises `ManifestError` for another kind of manifest, and without the manifests of clean captions and clips.
@@ -248,7 +248,9 @@ def read_texts(request: Request, *, with_clips: bool = False) -> Corpus:
     captions = _required(path, CAPTIONS) if request.clean else companion(path, CAPTIONS)
     sources = _required(path, SOURCES) if with_clips or request.clean else []
     clean_texts = captions if request.clean else ()
-    corpus = Corpus(request, files.read_metadata(path), "captions", sources, (), captions, sources, texts, clean_texts)
+    corpus = ExportedCorpus(
+        request, files.read_metadata(path), "captions", sources, (), captions, sources, texts, clean_texts
+    )
     corpus.dataset = texts[0].dataset
     corpus.suites |= {row.suite for row in texts if row.accepted}
     for name, rows in corpus.captions_by_scenario():
@@ -256,11 +258,13 @@ def read_texts(request: Request, *, with_clips: bool = False) -> Corpus:
     return _surveyed(corpus)
 
 
-def of_clean(request: Request, item_ids: set[str]) -> Corpus:
+def of_clean(request: Request, item_ids: set[str]) -> ExportedCorpus:
     """The corpus of these clean clips of the dataset that a manifest is of. Errors as of `read_texts`."""
     path = request.manifest
     chosen = [row for row in _required(path, SOURCES) if row.item_id in item_ids and row.status == COMPLETE]
-    return _surveyed(Corpus(request, files.read_metadata(path), "queries", chosen, (), companion(path, CAPTIONS)))
+    return _surveyed(
+        ExportedCorpus(request, files.read_metadata(path), "queries", chosen, (), companion(path, CAPTIONS))
+    )
 
 
 def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
@@ -270,7 +274,7 @@ def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
     return rows
 
 
-def _surveyed(corpus: Corpus) -> Corpus:
+def _surveyed(corpus: ExportedCorpus) -> ExportedCorpus:
     """The corpus after one pass over its rows, for all that must be known before the first file is written."""
     item_ids, incomplete = set(), dict[LeftOut, None]()
     for name, rows in corpus.rows_by_scenario():

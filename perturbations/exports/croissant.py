@@ -22,7 +22,7 @@ from perturbations import __version__
 from perturbations.base import shown, storage
 from perturbations.base.errors import ConfigError, short
 from perturbations.exports import card, names
-from perturbations.exports.corpus import Corpus
+from perturbations.exports.corpus import ExportedCorpus
 from perturbations.suites import registry as suites
 
 _log = logging.getLogger("perturbations")
@@ -66,7 +66,7 @@ _TYPES = {
 }
 
 
-def write(corpus: Corpus, records: Mapping[str, Sequence[Path]], videos: Sequence[str] = ()) -> None:
+def write(corpus: ExportedCorpus, records: Mapping[str, Sequence[Path]], videos: Sequence[str] = ()) -> None:
     """Describe the tables of each record set, by its name, and the videos, by patterns of their paths.
 
     The tables of a record set have one schema. The same tables give the same bytes: the date of publication is that of
@@ -108,7 +108,7 @@ def write(corpus: Corpus, records: Mapping[str, Sequence[Path]], videos: Sequenc
     storage.write_text_if_changed(output / _NAME, json.dumps(described, indent=1) + "\n")
 
 
-def responsible_terms(corpus: Corpus) -> dict[str, Any]:
+def responsible_terms(corpus: ExportedCorpus) -> dict[str, Any]:
     """The terms of the Responsible AI vocabulary of Croissant, and of PROV.
 
     What the clips show, only the owner of an unpublished dataset knows: those terms are not in it.
@@ -155,7 +155,7 @@ def _maker(name: str) -> str:
     return f"{suite.title}, after {suite.reference}" if suite else f"the suite {name}"
 
 
-def _limits(corpus: Corpus, *, is_perturbed: bool) -> list[str]:
+def _limits(corpus: ExportedCorpus, *, is_perturbed: bool) -> list[str]:
     """What users must know before they rely on it."""
     comparability, rejected, lost = corpus.about.get("comparability"), corpus.rejected, card.lost(corpus)
     sentences = {
@@ -180,7 +180,7 @@ def read_rai(path: Path) -> dict[str, Any]:
     return dict(terms)
 
 
-def _lacking(corpus: Corpus, responsible: Mapping[str, Any]) -> list[str]:
+def _lacking(corpus: ExportedCorpus, responsible: Mapping[str, Any]) -> list[str]:
     """What is still empty, each with the option that gives it."""
     terms = corpus.request.terms
     lacking = [f"--{name}" for name in ("license", "creator", "citation", "url") if not getattr(terms, name)]

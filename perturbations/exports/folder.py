@@ -13,7 +13,7 @@ from pathlib import Path
 from perturbations import __version__
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, OutputError
-from perturbations.exports.corpus import Corpus
+from perturbations.exports.corpus import ExportedCorpus
 from perturbations.exports.registry import LeftOut
 from perturbations.manifest import files, layout, locations
 
@@ -45,7 +45,7 @@ def check_tree(output: Path, manifest: Path) -> None:
             raise OutputError(f"{output} is within {own}, which the workflow fills; choose another folder")
 
 
-def claim(corpus: Corpus) -> None:
+def claim(corpus: ExportedCorpus) -> None:
     """Make the folder of an export, or take one of the same export.
 
     Raises `OutputError` for a folder with other files or with another export, and for one that the workflow fills.

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from perturbations.base.errors import ManifestError
 from perturbations.exports import card, columns, corpus, croissant, folder, names, videos
-from perturbations.exports.corpus import Clip, Corpus
+from perturbations.exports.corpus import ExportedClip, ExportedCorpus
 from perturbations.exports.registry import Exported, Request
 from perturbations.exports.videos import VideoFile
 
@@ -75,7 +75,7 @@ def write_captions(request: Request) -> int:
     return len(tables)
 
 
-def _write_with_clips(texts: Corpus, data: Path) -> int:
+def _write_with_clips(texts: ExportedCorpus, data: Path) -> int:
     """Write one table with a row per caption, which names its clean clip."""
     placed = videos.place(texts, _targets(data, list(texts.clips())))
     of_item = {clip.row.item_id: file.path.relative_to(data).as_posix() for clip, file in placed.items()}
@@ -97,7 +97,7 @@ def _with_file_name(schema: pa.Schema) -> pa.Schema:
     return schema.insert(0, pa.field("file_name", pa.string()))
 
 
-def _targets(place: Path, clips: Sequence[Clip]) -> dict[Clip, Path]:
+def _targets(place: Path, clips: Sequence[ExportedClip]) -> dict[ExportedClip, Path]:
     """The file of each clip of a scenario: `videofolder` finds files below the folder of the table only."""
     return {
         clip: place / f"{_VIDEOS}/{names.subfolder(number, len(clips))}{clip.key}{videos.suffix(clip.row)}"
@@ -110,7 +110,7 @@ def _patterns(scenario: str) -> tuple[str, ...]:
 
 
 def _finish(
-    exported: Corpus, tables: Sequence[Path], written: Sequence[VideoFile], configs: Sequence[card.Config]
+    exported: ExportedCorpus, tables: Sequence[Path], written: Sequence[VideoFile], configs: Sequence[card.Config]
 ) -> None:
     """Write the card, with a configuration of everything and one per scenario, the description, and the hashes."""
     hashes = {file.path: file.sha256 for file in written}

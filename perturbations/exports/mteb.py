@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports import card, columns, corpus, folder, names, webdataset
-from perturbations.exports.corpus import Clip, Corpus, PairedText
+from perturbations.exports.corpus import ExportedClip, ExportedCorpus, PairedText
 from perturbations.exports.registry import Exported, LeftOut, Request
 from perturbations.exports.videos import VideoFile
 from perturbations.manifest import files, layout
@@ -131,7 +131,7 @@ def write_pairs(request: Request) -> Exported:
     chosen = dict(exported.scenarios())
     scenarios: dict[str, _Scenario] = {}
     for video, written in _write_videos(exported, chosen).items():
-        relevant: dict[str, list[tuple[PairedText, Clip]]] = defaultdict(list)
+        relevant: dict[str, list[tuple[PairedText, ExportedClip]]] = defaultdict(list)
         for clip in chosen[video]:
             for text in clip.texts if clip.row.item_id in written.items else ():
                 relevant[names.scenario_of_text(text)].append((text, clip))
@@ -186,7 +186,7 @@ def _target_names(text: str) -> list[str]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _perturbed(clips: Sequence[Clip]) -> dict[str, Any]:
+def _perturbed(clips: Sequence[ExportedClip]) -> dict[str, Any]:
     """What perturbs the clips of a scenario, in the columns of results; nothing of clean ones."""
     rows = [clip.row for clip in clips if isinstance(clip.row, VideoRow)]
     if not rows:
@@ -221,15 +221,15 @@ def _write_texts(path: Path, captions: Iterable[_Caption]) -> None:
     columns.write(path, _TEXTS, [[{"id": caption_id, "text": text} for caption_id, text, _ in captions]])
 
 
-def _write_videos(exported: Corpus, clips: Mapping[str, Sequence[Clip]]) -> dict[str, _Videos]:
+def _write_videos(exported: ExportedCorpus, clips: Mapping[str, Sequence[ExportedClip]]) -> dict[str, _Videos]:
     """Write each video of some scenarios once: those that the same scenarios have lie in the same files."""
     scenarios_of: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    first: dict[tuple[str, ...], Clip] = {}
+    first: dict[tuple[str, ...], ExportedClip] = {}
     for name, members in clips.items():
         for clip in members:
             scenarios_of[clip.identity].append(name)
             first.setdefault(clip.identity, clip)
-    groups: dict[tuple[str, ...], list[Clip]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[ExportedClip]] = defaultdict(list)
     for identity, clip in first.items():
         groups[tuple(scenarios_of[identity])].append(clip)
     written = {name: _Videos([], set()) for name in clips}
@@ -245,11 +245,14 @@ def _write_videos(exported: Corpus, clips: Mapping[str, Sequence[Clip]]) -> dict
 
 
 def _write_parts(
-    exported: Corpus, name: str, cells: Sequence[tuple[str, Clip, VideoFile]], texts: Mapping[str, str] | None = None
+    exported: ExportedCorpus,
+    name: str,
+    cells: Sequence[tuple[str, ExportedClip, VideoFile]],
+    texts: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Write videos by their ids, with their `texts` where they have some, as files of limited size; returns those."""
 
-    def size(cell: tuple[str, Clip, VideoFile]) -> int:
+    def size(cell: tuple[str, ExportedClip, VideoFile]) -> int:
         return webdataset.size_in_tar(("", cell[2].path))
 
     medium = "image" if exported.has_pictures else "video"
@@ -287,7 +290,7 @@ def _content(path: Path) -> bytes:
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 
-def _finish(exported: Corpus, tasks: Mapping[str, Mapping[str, _Scenario]], perturbed: str) -> None:
+def _finish(exported: ExportedCorpus, tasks: Mapping[str, Mapping[str, _Scenario]], perturbed: str) -> None:
     """Write the qrels of every task, what describes them, and the card; delete what an earlier export left.
 
     `tasks` are the scenarios by their names, by the task's category: mteb's code of the queries and the corpus. Raises

@@ -15,7 +15,7 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, logged, ticking
 from perturbations.engine import render_clip, rendering
 from perturbations.engine.clean_clips import source_of
-from perturbations.exports.corpus import Clip, Corpus, UsableRow, is_picture, left_out
+from perturbations.exports.corpus import ExportedClip, ExportedCorpus, UsableRow, is_picture, left_out
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import MediaClip
@@ -33,7 +33,9 @@ class VideoFile(NamedTuple):
     is_new: bool
 
 
-def place(corpus: Corpus, targets: Mapping[Clip, Path], *, one_form: bool = False) -> dict[Clip, VideoFile]:
+def place(
+    corpus: ExportedCorpus, targets: Mapping[ExportedClip, Path], *, one_form: bool = False
+) -> dict[ExportedClip, VideoFile]:
     """Put each clip's video to its path in `targets`; returns the files in the order of the clips.
 
     A stored file is linked (a hard link; copied where the file systems differ, or out of a tar), after its hash was
@@ -45,7 +47,7 @@ def place(corpus: Corpus, targets: Mapping[Clip, Path], *, one_form: bool = Fals
     Raises `OutputError` when the disk refuses.
     """
 
-    def work(clip: Clip, tick: Tick) -> VideoFile:
+    def work(clip: ExportedClip, tick: Tick) -> VideoFile:
         row, wanted = clip.row, targets[clip]
         if not _is_stored(row, one_form=one_form):
             is_new = _encode(row, wanted, tick)
@@ -62,7 +64,9 @@ def place(corpus: Corpus, targets: Mapping[Clip, Path], *, one_form: bool = Fals
     return placed
 
 
-def for_each(corpus: Corpus, clips: Sequence[Clip], work: Callable[[Clip, Tick], _Result]) -> dict[Clip, _Result]:
+def for_each(
+    corpus: ExportedCorpus, clips: Sequence[ExportedClip], work: Callable[[ExportedClip, Tick], _Result]
+) -> dict[ExportedClip, _Result]:
     """The result per clip of work in a supervised process; a clip without one is one of the corpus' failures."""
     limit = corpus.request.stall_limit_s
     outcomes = supervise.run(work, clips, stall_limit_s=limit, name=lambda clip: repr(clip.row.item_id))

@@ -23,7 +23,7 @@ from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.base.progress import Tick
 from perturbations.exports import corpus, folder, videos
-from perturbations.exports.corpus import Clip
+from perturbations.exports.corpus import ExportedClip
 from perturbations.exports.registry import Exported, Request
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
@@ -64,7 +64,7 @@ def write_videos(request: Request) -> Exported:
         name = scenario(clips[0].row)
         places = files_in(request.output / name, item_ids[name])
 
-        def work(clip: Clip, tick: Tick, places: Mapping[str, Path] = places) -> bool:
+        def work(clip: ExportedClip, tick: Tick, places: Mapping[str, Path] = places) -> bool:
             return _write(places[clip.row.item_id], clip, request.num_frames, request.size)
 
         results = [*videos.for_each(exported, clips, work).values()]
@@ -120,7 +120,7 @@ def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def _write(file: Path, clip: Clip, num_frames: int, size: int) -> bool:
+def _write(file: Path, clip: ExportedClip, num_frames: int, size: int) -> bool:
     """Write one file; False when it exists already."""
     import torch
 

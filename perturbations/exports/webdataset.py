@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from perturbations.base import storage, tars
 from perturbations.exports import card, columns, corpus, folder, names, videos
-from perturbations.exports.corpus import Clip, Corpus
+from perturbations.exports.corpus import ExportedClip, ExportedCorpus
 from perturbations.exports.registry import Exported, Request
 from perturbations.exports.videos import VideoFile
 
@@ -67,14 +67,14 @@ def write_captions(request: Request) -> int:
     return len(shards)
 
 
-def stage(exported: Corpus, clips: Sequence[Clip]) -> dict[Clip, VideoFile]:
+def stage(exported: ExportedCorpus, clips: Sequence[ExportedClip]) -> dict[ExportedClip, VideoFile]:
     """Check the stored videos and encode the others into a folder of their own."""
     staged = exported.request.output / folder.DATA / _STAGED
     targets = {clip: staged / f"{clip.scenario}-{clip.key}{videos.form(clip.row)}" for clip in clips}
     return videos.place(exported, targets, one_form=True)
 
 
-def _of_clip(clip: Clip, file: VideoFile, *, of_pairs: bool) -> _Sample:
+def _of_clip(clip: ExportedClip, file: VideoFile, *, of_pairs: bool) -> _Sample:
     row = columns.as_json(columns.CLIP, columns.of_clip(clip, file.sha256))
     if of_pairs:
         row[_PAIRS] = [columns.as_json(columns.PAIRED, text) for text in columns.of_texts(clip)]
@@ -130,7 +130,7 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
         shard.addfile(member, file)
 
 
-def _finish(exported: Corpus, shards: Sequence[Path], what: str) -> None:
+def _finish(exported: ExportedCorpus, shards: Sequence[Path], what: str) -> None:
     config = card.Config("default", ("data/*.tar",), features=_features(what, pictures=exported.has_pictures))
     card.finish(exported, shards, [config], [_ABOUT[what]])
     folder.write_sums(exported.request.output)

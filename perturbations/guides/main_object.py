@@ -183,10 +183,10 @@ def _pretrained(model: str, clips: Sequence[_Footage]) -> Iterator[Analysed]:
     # All frames of all clips in one list, each with its own clip's words.
     pictures = [frames[place] for clip, frames in clips for place in _sampled(clip)]
     words_of = [words for words, (clip, _) in zip(keywords, clips, strict=True) for _ in _sampled(clip)]
-    found = iter(detector.detect(pictures, words_of))
+    detections = iter(detector.detect(pictures, words_of))
     identity = {"backend": "pretrained", **roles}
     for (clip, _), caption, words in zip(clips, captions, keywords, strict=True):
-        detected = [next(found) for _ in _sampled(clip)]
+        detected = [next(detections) for _ in _sampled(clip)]
         yield _result(clip, detected, ["detector"] * len(detected), caption, words, identity)
 
 
