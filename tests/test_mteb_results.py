@@ -191,7 +191,9 @@ WRONG = {
     "{}": "no results of mteb on tasks of `perturb export --format mteb`: KeyError",
     '{"task_name": "MSRVTTT2V", "scores": {"test": [{"ndcg_at_1": 0.5}]}}': "KeyError.'perturbed'",
     '{"task_name": "AT2V", "scores": {"test": [{"perturbed": 7}]}}': "AttributeError",
-    '{"task_name": "AT2V", "scores": {"test": [{"perturbed": {"dataset": "d", "suite": "no"}, "r_at_1": "x"}]}}': "",
+    '{"task_name": "AT2V", "scores": {"test": [{"perturbed": {"dataset": "d", "suite": "no"}, "r_at_1": "x"}]}}': (
+        "KeyError.'r_at_3'"
+    ),
 }
 
 
