@@ -13,7 +13,7 @@ from typing import Any
 import av
 import numpy as np
 
-from perturbations.base import storage, supervise
+from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.engine import shards
 from perturbations.guides.registry import Known
@@ -291,10 +291,10 @@ def is_marker(path: Path) -> bool:
 
 def unsupervised(
     work: Callable[[Any, Callable[[], None]], Any], tasks: Sequence[Any], **_: object
-) -> Iterator[supervise.TaskOutcome[Any, Any]]:
+) -> Iterator[tuple[Any, Any, str | None]]:
     """What `supervise.run` yields of tasks that neither crash nor hang, without forking this process."""
     for task in tasks:
         try:
-            yield supervise.TaskOutcome(task, work(task, lambda: None), None)
+            yield task, work(task, lambda: None), None
         except MediaError as error:
-            yield supervise.TaskOutcome(task, None, str(error))
+            yield task, None, str(error)

@@ -17,16 +17,14 @@ import os
 import pickle
 import signal
 import sys
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.base.progress import Tick
@@ -52,17 +50,7 @@ CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.S
 """Signals that a program causes itself."""
 
 _REQUESTS = {signal.SIGINT, signal.SIGTERM}
-_VANISHED = "killed", "its worker process vanished"
-_POLL_S, _COUNTED_S = 0.25, 1.0
-
-
-@dataclass(frozen=True)
-class TaskOutcome(Generic[_Task, _Result]):
-    """The outcome of one task: its result, or the reason why there is none."""
-
-    task: _Task
-    result: _Result | None
-    error: str | None
+_POLL_S = 0.25
 
 
 def run(
@@ -71,43 +59,40 @@ def run(
     *,
     stall_limit_s: float,
     name: Callable[[_Task], str] = repr,
-) -> Iterator[TaskOutcome[_Task, _Result]]:
-    """Yield each task's outcome, in order.
+) -> Iterator[tuple[_Task, _Result | None, str | None]]:
+    """Yield each task with its result, or with None and the reason why there is none, in order.
 
-    `work(task, tick)` runs in a forked child and calls `tick` whenever it has made progress. The outcome is an error
-    after a `MediaError`, an unforeseen exception, a crash at every try, or `stall_limit_s` seconds of silence at every
-    try. `name` gives the name of a task in messages.
+    `work(task, tick)` runs in a forked child and calls `tick` whenever it has made progress. There is a reason after a
+    `MediaError`, an unforeseen exception, a crash at every try, or `stall_limit_s` seconds of silence at every try.
+    `name` gives the name of a task in messages.
     Raises `ToolError` when a task's child was killed, or ran out of memory, at every try. Raises every other deliberate
     error (`OutputError`, ...) at once, because the next items would fail in the same way.
     """
     failures: Counter[str] = Counter()
-    position = 0
-    while position < len(tasks):
+    left = list(tasks)
+    while left:
         # An interrupt between a child's start and the note to end it would leave it.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)
-        parent, child = os.getpid(), None
+        held, child, kind = signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS), None, ""
         try:
             child = _Child()
             if not child.pid:
-                _serve(work, tasks[position:], child, parent)
+                _serve(work, left, child)
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
-            for task in tasks[position:]:
+            while left and kind not in _TRIES:
                 kind, content = child.next_reply(stall_limit_s)
                 if kind == "stop":
                     raise content
                 if kind in _TRIES:
                     failures[kind] += 1
                     if failures[kind] < _TRIES[kind]:
-                        _log.warning("%s: %s; trying again", name(task), content)
-                        break
+                        _log.warning("%s: %s; trying again", name(left[0]), content)
+                        continue
                     content = f"{content}, {failures[kind]} times"
                     if kind == "killed":
-                        raise ToolError(_NO_FAULT_OF_THE_ITEM.format(name(task), content))
+                        raise ToolError(_NO_FAULT_OF_THE_ITEM.format(name(left[0]), content))
                 failures.clear()
-                position += 1
-                yield TaskOutcome(task, content, None) if kind == "result" else TaskOutcome(task, None, content)
-                if kind in _TRIES:
-                    break
+                task = left.pop(0)
+                yield (task, content, None) if kind == "result" else (task, None, content)
         finally:
             if child is not None:
                 child.end()
@@ -119,6 +104,7 @@ class _Child:
 
     def __init__(self) -> None:
         self.alive = mmap.mmap(-1, 8)  # shared: a pipe would fill up while nobody reads
+        self.parent = os.getpid()
         self._death: _Reply | None = None
         try:
             self._receiver, self.sender = Pipe(duplex=False)
@@ -131,18 +117,18 @@ class _Child:
     def next_reply(self, stall_limit_s: float) -> _Reply:
         """What it says of the next task, or how it ended."""
         silent_s, seen = 0.0, self.alive[:]
+        # Silence is counted in looks: time in which this process was stopped, or the machine slept, does not count.
         while silent_s < stall_limit_s:
-            before = time.monotonic()
-            if self._receiver.poll(_POLL_S):
+            death = self._wait(os.WNOHANG)  # its own children may keep the pipe open
+            if self._receiver.poll(0 if death else _POLL_S):
                 try:
                     reply: _Reply = self._receiver.recv()
                     return reply
                 except (EOFError, OSError):  # nothing, or half a message
-                    return self._wait() or _VANISHED
-            if (death := self._wait(os.WNOHANG)) and not self._receiver.poll(0):
-                return death  # its own children may keep the pipe open
-            # Time during which this process was stopped, or the machine slept, does not count as silence.
-            silent_s = silent_s + min(time.monotonic() - before, _COUNTED_S) if self.alive[:] == seen else 0.0
+                    death = self._wait()
+            if death:
+                return death
+            silent_s = silent_s + _POLL_S if self.alive[:] == seen else 0.0
             seen = self.alive[:]
         return "hang", f"no progress for {stall_limit_s:g} s"
 
@@ -153,7 +139,7 @@ class _Child:
                 pid, status = os.waitpid(self.pid, options)
                 self._death = _death(os.waitstatus_to_exitcode(status)) if pid else None
             except ChildProcessError:  # this process was started with SIGCHLD ignored
-                self._death = _VANISHED
+                self._death = "killed", "its worker process vanished"
         return self._death
 
     def end(self) -> None:
@@ -179,16 +165,13 @@ def _death(exit_code: int) -> _Reply:
 
 def signal_name(number: int) -> str:
     """`SIGKILL` of 9; `signal 35` where the number has no name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    return {known.value: known.name for known in signal.Signals}.get(number, f"signal {number}")
 
 
 # --- in the child -----------------------------------------------------------------------------------------------------
 
 
-def _serve(work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], child: _Child, parent: int) -> NoReturn:
+def _serve(work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], child: _Child) -> NoReturn:
     status, beats = 1, count(1)
 
     def tick() -> None:
@@ -200,7 +183,7 @@ def _serve(work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], child
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, the exit status of ffmpeg would be lost
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _REQUESTS)
         os.setpgid(0, 0)  # so that its ffmpeg can be killed with it
-        end_with(parent)
+        end_with(child.parent)
         _keep_memory()
         for task in tasks:
             tick()
@@ -214,8 +197,6 @@ def _serve(work: Callable[[_Task, Tick], _Result], tasks: Sequence[_Task], child
             if reply[0] in _TRIES or reply[0] == "stop":
                 break
         status = 0
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 1
     finally:
         os._exit(status)
 

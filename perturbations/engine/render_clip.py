@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import cv2
@@ -48,7 +48,8 @@ def produce(
     elif isinstance(recipe.storage, StoredVideo):
         measured = _store_video(compared, target, recipe.storage.profile, with_sound=with_sound)
     else:  # rendered on demand
-        hashed = _hash_of(compared.frames(), planned.num_frames)
+        rendered = compared.against_clean(planned.frames(tick=tick, seen=compared.see))
+        hashed = _hash_of(rendered, planned.num_frames)
         measured = {"stored_frames": 0, "frames_sha256": hashed, "storage_psnr_db": math.inf}
     if recipe.entry.shape:
         measured |= {"width": planned.width, "height": planned.height}
@@ -61,8 +62,10 @@ def _store_frames(compared: _Comparison, target: Path, num_frames: int) -> dict[
     """Store a sample of the frames, and return what was measured of the file."""
     from perturbations.media import framefile  # loaded in this tier alone
 
-    indices = uniform_indices(num_frames, compared.planned.num_frames)
-    images = {frame.position: frame.image for frame in compared.frames(set(indices))}
+    planned = compared.planned
+    indices = uniform_indices(num_frames, planned.num_frames)
+    rendered = planned.frames(only=set(indices), tick=compared.tick, seen=compared.see)
+    images = {frame.position: frame.image for frame in compared.against_clean(rendered)}
     _expect(len(images), len(set(indices)))
     stack = np.stack([images[index] for index in indices])
     with storage.atomic_path(target) as temporary:
@@ -83,14 +86,17 @@ def _store_video(compared: _Comparison, target: Path, profile: str, *, with_soun
     """Store a video or a picture, and return what was measured of the file."""
     planned, tick = compared.planned, compared.tick
     settings = storage.profile_named(profile)
-    size = planned.num_frames * planned.height * planned.width * 3
-    kept: list[Frame] | None = [] if size <= _KEPT_BYTES else None  # of a long clip they are rendered again
+    kept: list[Frame] = []
     with storage.atomic_path(target) as temporary:
         if planned.stores_stream and planned.write_stream is not None:
             planned.write_stream(temporary, tick, compared.see)
         else:
+            frames = planned.frames(tick=tick, seen=compared.see)
+            if planned.num_frames * planned.height * planned.width * 3 <= _KEPT_BYTES:
+                kept = list(frames)  # of a long clip they are rendered again
+                frames = ticking(kept, tick)
             encoding.encode(
-                compared.frames(kept=kept),
+                frames,
                 temporary,
                 settings,
                 planned.timing,
@@ -117,35 +123,28 @@ def _store_video(compared: _Comparison, target: Path, profile: str, *, with_soun
             hashed = _hash_of(compared.against_clean(stored), planned.num_frames)
             return measured | {"frames_sha256": hashed, "storage_psnr_db": math.inf}
         loss = Distortion(structural=False)
-        intended = planned.frames(tick=tick) if kept is None else iter(kept)
+        intended = compared.against_clean(kept or planned.frames(tick=tick, seen=compared.see))
         hashed = _hash_of(_compared(zip(intended, stored, strict=True), loss), planned.num_frames)
         return measured | {"frames_sha256": hashed, "storage_psnr_db": loss.psnr_db}
 
 
-def _hash_of(frames: Iterable[Frame], expected: int) -> str:
-    digest, count = _digest(frames)
-    _expect(count, expected)
-    return digest
-
-
-def _digest(frames: Iterable[Frame]) -> tuple[str, int]:
-    """The hash of frames, and their number."""
-    digest = hashlib.sha256()
-    count = 0
+def _hash_of(frames: Iterable[Frame], expected: int | None = None) -> str:
+    digest, count = hashlib.sha256(), 0
     for frame in frames:
         digest.update(frame.image.data)
         count += 1
-    return digest.hexdigest(), count
+    if expected is not None:
+        _expect(count, expected)
+    return digest.hexdigest()
 
 
-def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
-    """The hash and the number of a stored file's frames. Raises `MediaError`."""
+def frames_sha256(path: Path, tick: Tick = no_tick) -> str:
+    """The hash of a stored file's frames. Raises `MediaError`."""
     if path.name.endswith(storage.FRAMES_EXTENSION):
         from perturbations.media import framefile
 
-        stack = framefile.read(path)
-        return hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(), len(stack)
-    return _digest(ticking(decoding.decode(MediaClip(path)), tick))
+        return hashlib.sha256(np.ascontiguousarray(framefile.read(path)).data).hexdigest()
+    return _hash_of(ticking(decoding.decode(MediaClip(path)), tick))
 
 
 def extension(recipe: VideoRecipe) -> str | None:
@@ -171,13 +170,6 @@ class _Comparison:
             clean = uniform_indices(sampled, planned.source.num_frames)
             self._clean_of = dict(zip(uniform_indices(sampled, planned.num_frames), clean, strict=True))
         self._distortion = Distortion(structural=True)
-
-    def frames(self, only: Collection[int] | None = None, kept: list[Frame] | None = None) -> Iterator[Frame]:
-        """The perturbed frames, or those at `only`; they are added to `kept` where it is a list."""
-        for frame in self.against_clean(self.planned.frames(only=only, tick=self.tick, seen=self.see)):
-            if kept is not None:
-                kept.append(frame)
-            yield frame
 
     def see(self, clean: Frame) -> None:
         """Keep a clean frame that a perturbed one is to be compared with."""

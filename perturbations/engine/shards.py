@@ -87,13 +87,12 @@ def run_sources(
 
     rows: list[SourceRow] = []
     count = counted(len(listed), "clips")
-    for outcome in supervise.run(work, listed, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.item_id)):
+    outcomes = supervise.run(work, listed, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.item_id))
+    for clip, row, error in outcomes:
         count()
-        if outcome.result is not None:
-            rows.append(outcome.result)
-        else:
-            _log.warning("quarantined %r: %s", outcome.task.item_id, outcome.error)
-            rows.append(clip_rows.quarantined_source(dataset, outcome.task, str(outcome.error)))
+        if row is None:
+            _log.warning("quarantined %r: %s", clip.item_id, error)
+        rows.append(row or clip_rows.quarantined_source(dataset, clip, str(error)))
     return rows
 
 
@@ -155,12 +154,11 @@ def run_videos(
         kept, todo = _divided(expected, finished, root)
         rows += [clip_rows.complete_video(row, measured) for row, measured in kept]
         count = counted(len(todo), "clips")
-        for outcome in supervise.run(work, todo, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id)):
+        outcomes = supervise.run(work, todo, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id))
+        for row, measured, error in outcomes:
             count()
-            if outcome.result is not None:
-                rows.append(clip_rows.complete_video(outcome.task, outcome.result))
-            else:
-                rows.append(_quarantined(outcome.task, "video", str(outcome.error)))
+            complete = clip_rows.complete_video(row, measured) if measured else None
+            rows.append(complete or _quarantined(row, "video", str(error)))
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if in_tar:
             rows = pack(tar, rows, targets, suffix)
@@ -235,13 +233,13 @@ def run_analysis(
         while tasks:
             count = counted(len(tasks), "clips" if len(tasks[0]) == 1 else "batches of clips")
             alone: list[list[AnalysisRow]] = []
-            for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names):
+            for task, results, error in supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names):
                 count()
-                if len(outcome.task) > 1 and outcome.error is not None:
-                    _log.warning("%d clips failed together, trying each alone: %s", len(outcome.task), outcome.error)
-                    alone += [[row] for row in outcome.task]
+                if len(task) > 1 and error is not None:
+                    _log.warning("%d clips failed together, trying each alone: %s", len(task), error)
+                    alone += [[row] for row in task]
                     continue
-                for row, result in zip(outcome.task, outcome.result or [str(outcome.error)], strict=True):
+                for row, result in zip(task, results or [str(error)], strict=True):
                     if isinstance(result, str):
                         rows.append(_quarantined(row, "analysis", result))
                     else:

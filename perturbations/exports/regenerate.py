@@ -86,7 +86,7 @@ _Outcome = tuple[dict[str, Any], bool, str | None]
 def _outcomes(rows: Sequence[VideoRow], *, root: Path, stall_limit_s: float) -> list[_Outcome]:
     work = partial(_make, root=root)
     outcomes = supervise.run(work, rows, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id))
-    return [(*(outcome.result or ({}, False)), outcome.error) for outcome in outcomes]
+    return [(*(result or ({}, False)), error) for _, result, error in outcomes]
 
 
 def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], bool]:

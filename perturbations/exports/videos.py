@@ -71,11 +71,11 @@ def for_each(
     limit = corpus.request.stall_limit_s
     outcomes = supervise.run(work, clips, stall_limit_s=limit, name=lambda clip: repr(clip.row.item_id))
     results = {}
-    for outcome in logged(outcomes, len(clips), "videos exported"):
-        if outcome.error is None and outcome.result is not None:
-            results[outcome.task] = outcome.result
+    for clip, result, error in logged(outcomes, len(clips), "videos exported"):
+        if result is not None:
+            results[clip] = result
         else:
-            corpus.failed.append(left_out(outcome.task.row, outcome.error or "no result"))
+            corpus.failed.append(left_out(clip.row, error or "no result"))
     return results
 
 
@@ -133,7 +133,7 @@ def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> bool:
     """Write a clip's frames without loss; False where a file of an earlier run holds them."""
     if not target.is_symlink() and target.is_file():
         with suppress(MediaError):
-            if render_clip.frames_sha256(target, tick)[0] == row.frames_sha256:
+            if render_clip.frames_sha256(target, tick) == row.frames_sha256:
                 return False
     source = source_of(row)
     if isinstance(row, CompleteSource):
@@ -146,7 +146,6 @@ def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> bool:
     profile = storage.PICTURES["png"] if is_picture(row) else storage.PROFILES["lossless"]
     with storage.atomic_path(target) as temporary:
         encoding.encode(frames, temporary, profile, timing, sample_aspect=source.sample_aspect)
-        hashed, _ = render_clip.frames_sha256(temporary, tick)
-        if row.frames_sha256 and hashed != row.frames_sha256:
+        if row.frames_sha256 and render_clip.frames_sha256(temporary, tick) != row.frames_sha256:
             raise MediaError("the frames are not those of the manifest's row; perturb verify tells why")
     return True

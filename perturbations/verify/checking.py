@@ -284,8 +284,8 @@ def _problems(rows: Sequence[StoredRow], *, root: Path, render: bool, stall_limi
             stall_limit_s=stall_limit_s,
             name=lambda row: repr(row.item_id),
         )
-        for place, outcome in zip(sound, again, strict=True):
-            problems[place] = outcome.error or outcome.result or ""
+        for place, (_, problem, error) in zip(sound, again, strict=True):
+            problems[place] = error or problem or ""
     return problems
 
 
