@@ -12,8 +12,6 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from looping import each
 from test_golden_mlvp import occlusion_places
 from test_golden_suites import AT_45_DB, mean_square
@@ -267,34 +265,6 @@ def test_jpeg_exchanges_red_and_blue(golden: Golden, severity: int) -> None:
 
 
 # --- any clip ---------------------------------------------------------------------------------------------------------
-
-
-@given(length=st.integers(1, 80), rate=st.integers(1, 40))
-def test_sampling_holds_every_frame_for_its_whole_rate(length: int, rate: int) -> None:
-    plan = temporal.sampling_released(None, length, rate=rate)
-    assert len(plan) == rate * -(-length // rate)
-    assert np.array_equal(plan[:length], temporal.sampling(None, length, rate=rate))
-    assert np.array_equal(temporal.sampling_released(None, length, rate=rate, backwards=True), plan[::-1])
-
-
-@each_severity
-@each("length", [1, 2, 3, 11, 60])
-def test_freeze_of_any_length(severity: int, length: int) -> None:
-    order = np.random.default_rng(length).random(length)
-    kept, least = CHOSEN[severity - 1]
-    count = max(int(kept * length), least)
-    if count > length:
-        with pytest.raises(MediaError):
-            temporal.freeze_released(order, length, kept=kept, least=least, opening="lost")
-        return
-    late = temporal.freeze_released(order, length, kept=kept, least=least, opening="lost")
-    whole = temporal.freeze_released(order, length, kept=kept, least=least, opening="first")
-    assert len(np.unique(late)) == count
-    assert len(whole) == length
-    assert np.array_equal(whole[length - len(late) :], late)
-    assert not whole[: length - len(late)].any()
-    if not least:
-        assert np.array_equal(whole, temporal.freeze(order, length, kept=kept))
 
 
 @each("size", [(1, 1), (3, 11), (37, 53), (240, 320), (320, 240), (225, 5000), (360, 288)])

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import itertools
 import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from functools import cache, partial
 from importlib import metadata
@@ -26,10 +27,11 @@ import cv2
 import numpy as np
 import pytest
 from test_bit_exactness import clip
+from test_kernels import GUIDES, drawn, perturbed
 
 from perturbations.api import arrays as api
 from perturbations.base import rng
-from perturbations.base.errors import BackendError, ToolError
+from perturbations.base.errors import BackendError, MediaError, ToolError
 from perturbations.captions import pipeline
 from perturbations.config import file as config_file
 from perturbations.datasets.listing import Item, Listing
@@ -45,11 +47,14 @@ from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import procedural_styles
+from perturbations.video.kernel import name_of
 
 PROJECT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("kernel_versions.json")
 UPDATE = "python tests/test_kernel_versions.py --update"
 SEVERITY = 4
+SIZES = ((2, 37, 53), (1, 2, 9), (1, 1, 1))
+LENGTHS = tuple((length, 4, 4) for length in (1, 2, 7, 12, 13, 40, 300))
 CAPTIONS = (
     "A man in a red shirt is slowly walking two small dogs along the beach.",
     "someone is cooking 3 eggs and they don't add any salt to the pan",
@@ -120,7 +125,9 @@ def file_of(kind: type) -> str:
 
 
 def of_form(form: Perturbation) -> Versioned:
-    where = f"perturbations/suites/{'kernels' if form.kind == 'video' else form.suite}.py"
+    where = f"perturbations/suites/{form.suite}.py"
+    if form.kind == "video":
+        where = f"{name_of(form.kernel).partition(':')[0].replace('.', '/')}.py or {where}"
     version: int | str = form.version
     if analysis := analysis_of(form):
         version = f"{version} with {analysis.analysis} {analysis.version}"
@@ -184,7 +191,22 @@ def result_of(form: Perturbation) -> bytes:
     frames = api.perturb(
         frames, form.key, severity, seed=3, item_id="clip", fps=25.0, variant=form.variant, donors=donors
     )
-    return bytes(str(frames.shape).encode()) + frames.tobytes()
+    return b"".join([str(frames.shape).encode(), frames.tobytes(), *results_of_kernel(form)])
+
+
+def results_of_kernel(form: Perturbation) -> Iterator[bytes]:
+    """At every severity: plans for clips of any length, or the frames of clips of any size."""
+    sizes = {"temporal": LENGTHS, "pixel": SIZES}.get(form.method, ())
+    for severity, size in itertools.product(form.severities, sizes):
+        if form.method == "pixel":
+            yield perturbed(form, severity, clip()[tuple(map(slice, size))]).tobytes()
+            continue
+        guide = () if form.guide is None else (GUIDES[form.guide](*size),)
+        for kernel in filter(None, (form.kernel, form.sampled)):
+            try:
+                yield kernel(drawn(form, *size), *guide, size[0], **form.parameters(severity)).tobytes()
+            except MediaError as error:
+                yield str(error).encode()
 
 
 def result_of_analysis(analysis: str) -> bytes:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 from looping import each
 from test_kernel_renditions import frames_of
 from test_kernels import GUIDES, SIZES, assert_close, bound, drawn, each_severity, perturbed, scene
 
-from perturbations.base import rng
-from perturbations.guides import frost as frost_guide
-from perturbations.guides.registry import GuideSettings, Known
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import frost, released_mm_robustness, style
@@ -68,16 +63,6 @@ def test_glass_is_the_loops_that_overwrite_their_bounds(severity: int, size: tup
     assert len(np.unique(np.nonzero(ours != places)[0])) == int(min(height, width) > 2 * delta)
 
 
-def test_most_of_glass_is_two_gaussian_blurs() -> None:
-    frame = frames_of((120, 150))[0]
-    ours = perturbed(released("glass_blur"), 5, frame[None])[0]
-    once = cv2.GaussianBlur(frame.astype(np.float64), (13, 13), 1.5, borderType=cv2.BORDER_REPLICATE)
-    twice = cv2.GaussianBlur(np.floor(once + 1e-6), (13, 13), 1.5, borderType=cv2.BORDER_REPLICATE)
-    away = np.arange(120)[np.abs(np.arange(120) - 116) > 6]
-    assert_close(ours[away], np.rint(twice).astype(int)[away], 0.99)
-    assert np.abs(ours[116].astype(int) - np.rint(twice[116])).max() > 1
-
-
 # --- weather ---------------------------------------------------------------------------------------------------------
 
 
@@ -120,55 +105,7 @@ def test_a_small_photograph_of_frost_is_enlarged(shape: tuple[int, int]) -> None
         assert 215 < corner[0, -1, 1] < 235
 
 
-def test_the_frost_of_the_released_code_is_one_of_five_photographs(tmp_path: Path) -> None:
-    for number in range(1, 7):
-        cv2.imwrite(str(tmp_path / f"frost{number}.png"), np.full((4, 6 + number, 3), number, np.uint8))
-    recipes = {
-        variant: frost_guide.FrostGuide.settle(
-            GuideSettings(roles={"frost": frost_guide.Frost(images=tmp_path)}, variant=variant)
-        )
-        for variant in ("paper", "released")
-    }
-
-    def facts(variant: str, item: str) -> frost_guide.FrostFacts:
-        draw = rng.generator(0, "any", item, "mm_robustness/frost").random()
-        return recipes[variant].find(item, Known(), seed=0, draw=draw, parameters={})
-
-    drawn_sizes = {facts("released", str(item)).size for item in range(60)}
-    assert drawn_sizes == {(6 + number, 4) for number in range(1, 6)}
-    assert {Path(str(facts("paper", str(item)).files["image"])).stem for item in range(60)} == {
-        f"frost{number}" for number in range(1, 7)
-    }
-    known = facts("released", "any")
-    assert frost_guide.FrostFacts.model_validate_json(known.text) == known
-    assert recipes["paper"].choice is None
-    assert "choice" not in recipes["paper"].text
-    assert frost_guide.FrostGuide.model_validate_json(recipes["released"].text) == recipes["released"]
-
-
-def test_snow_takes_red_for_blue() -> None:
-    """A picture and its exchange whiten alike, where the formula and the released code take turns."""
-    frame = np.zeros((24, 32, 3), np.uint8)
-    frame[...] = (250, 120, 10)
-    flakes = drawn(released("snow"), 1, 24, 32)
-    ours = bound(released("snow"), 5, flakes, (1, 24, 32))(frame, 0)
-    paper = bound(registry.get("mm_robustness/snow"), 5, flakes, (1, 24, 32))
-    assert np.abs(ours[..., ::-1].astype(int) - paper(np.ascontiguousarray(frame[..., ::-1]), 0)).max() <= 1
-    assert np.abs(ours.astype(int) - paper(frame, 0)).max() > 20
-
-
-# --- JPEG and style --------------------------------------------------------------------------------------------------
-
-
-@each_severity
-def test_jpeg_exchanges_red_and_blue(severity: int) -> None:
-    frame = scene(1, 40, 56)[0]
-    paper = bound(registry.get("mm_robustness/jpeg_compression"), severity, None, (1, 40, 56))
-    ours = bound(released("jpeg_compression"), severity, None, (1, 40, 56))
-    assert np.array_equal(ours(frame, 0), paper(np.ascontiguousarray(frame[..., ::-1]), 0)[..., ::-1])
-    assert not np.array_equal(ours(frame, 0), paper(frame, 0))
-    grey = np.repeat(frame[..., :1], 3, axis=2)
-    assert np.array_equal(ours(grey, 0), paper(grey, 0))
+# --- style, pixels --------------------------------------------------------------------------------------------------
 
 
 def test_a_style_keeps_its_size() -> None:

@@ -15,8 +15,6 @@ import clips
 import numpy as np
 import pytest
 from av.bitstream import BitStreamFilterContext
-from hypothesis import given
-from hypothesis import strategies as st
 
 import perturbations
 from perturbations.base import storage
@@ -28,7 +26,7 @@ from perturbations.media import decoding, encoding, probing, received
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
-from perturbations.video import rain, temporal, transport
+from perturbations.video import rain, transport
 
 RATE = Fraction(25)
 
@@ -245,16 +243,6 @@ def test_a_lower_frame_rate_moves_no_frame(uneven: CompleteSource, variant: str,
         last = (clean[at].pts + slack) // period * period
         assert clean[place].pts <= last + slack
         assert place == 19 or clean[place + 1].pts > last - slack
-
-
-@given(
-    rate=st.integers(1, 40), num_frames=st.integers(1, 200), fps=st.sampled_from([15, 24000 / 1001, 25, 30000 / 1001])
-)
-def test_even_frames_are_every_rth(rate: int, num_frames: int, fps: float) -> None:
-    times = np.round(np.arange(num_frames) / fps, 3)  # as Matroska has them
-    plan = temporal.lowered_rate(None, times, num_frames, rate=rate)
-    assert np.array_equal(plan, np.arange(num_frames) // rate * rate)
-    assert np.array_equal(temporal.frame_rate(None, times, num_frames, fps=40), np.arange(num_frames))
 
 
 def test_bitrates_are_shares_of_the_files(uneven: CompleteSource, monkeypatch: pytest.MonkeyPatch) -> None:

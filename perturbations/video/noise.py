@@ -202,11 +202,14 @@ def _shot_table(rate: float, rounded: bool) -> Image:
     table = np.zeros((256, columns), np.uint8)
     for level in range(1, 256):
         mean = rate * level / 255
-        below = np.cumsum(np.exp(counts * math.log(mean) - mean - log_factorials))
+        # Of other counts there are none.
+        reach = 12 * math.sqrt(mean) + 24
+        seen = slice(max(0, int(mean - reach)), int(mean + reach) + 1)
+        below = np.cumsum(np.exp(counts[seen] * math.log(mean) - mean - log_factorials[seen]))
         # Column c has the smallest count whose probability reaches (c + 1/2) / columns.
         ends = np.clip(np.floor(below * columns + 0.5), 0, columns).astype(np.int64)
         ends[-1] = columns
-        table[level] = np.repeat(levels, np.diff(ends, prepend=0))
+        table[level] = np.repeat(levels[seen], np.diff(ends, prepend=0))
     table.flags.writeable = False
     return table
 
