@@ -24,9 +24,12 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pydantic
 
 _CLIP = "transformers.models.clip"
 _JOBS = tuple(f"perturbations.{room}" for room in ("cli", "engine", "exports", "report.corpus_page", "suites"))
@@ -144,6 +147,8 @@ def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None
         from perturbations.suites import published
 
         next(published.cells())  # of a table that is read once
+    for model in _models(pydantic.BaseModel):
+        model.model_rebuild()  # which each fork would do for itself
     gc.collect()
     gc.freeze()  # or each fork's collector goes through all this, and copies it: of torch's, 0.6 CPU s
     signal.signal(signal.SIGCHLD, _forget)
@@ -153,6 +158,12 @@ def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None
             listener.close()
             _run(name, connection, python)
         connection.close()
+
+
+def _models(base: type[pydantic.BaseModel]) -> Iterator[type[pydantic.BaseModel]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from _models(model)
 
 
 def _forget(*_: object) -> None:

@@ -3,8 +3,7 @@
     python tests/slurm_cluster.py squeue        start it, run a command in it, and end it
 
 Needs root and Debian's packages: apt-get install --no-install-recommends slurm-wlm munge. Nodes `n1` (with a GPU that
-is /dev/null) and `n2` have two cores each; the partition `main` has both, `gpu` has n1. Accounting, for `sacct`, needs
-slurmdbd and mariadb-server too; without them there is none.
+is /dev/null) and `n2` have two cores each; the partition `main` has both, `gpu` has n1. It keeps no books of its jobs.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import psutil
 import waiting
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "unshare", "nsenter", "runuser", "setpriv")
-ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db", "mariadb")
 NODES = ("n1", "n2")
 _NODE = ("slurmd", "-D", "-N")
 # The first process in namespaces of processes: when it ends, the kernel ends all others in them.
@@ -49,7 +47,7 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 JobAcctGatherParams=OverMemoryKill
-{accounting}
+AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
@@ -65,42 +63,6 @@ PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
 PartitionName=gpu Nodes=n1 MaxTime=INFINITE State=UP
 """
 
-_ACCOUNTING = """\
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=localhost
-AccountingStoragePort={port}
-AccountingStoreFlags=job_comment"""
-
-_DATABASE_SETTINGS = """\
-AuthType=auth/munge
-DbdHost=localhost
-DbdPort={port}
-SlurmUser=root
-LogFile={folder}/slurmdbd.log
-PidFile={folder}/slurmdbd.pid
-StorageType=accounting_storage/mysql
-StorageUser=root
-StorageLoc=slurm
-"""
-
-# The database is as small as it can be.
-_DATABASE = """\
-mkdir -p /run/mysqld
-chown mysql /run/mysqld {folder}/database
-mariadb-install-db --no-defaults --user=mysql --datadir={folder}/database --skip-test-db >{folder}/database.log 2>&1
-mariadbd --no-defaults --user=mysql --datadir={folder}/database --socket=/run/mysqld/mysqld.sock --skip-networking \
-    --innodb-log-file-size=8M --innodb-buffer-pool-size=32M >>{folder}/database.log 2>&1 &
-for _ in $(seq 300); do
-    if mariadb -e "create database if not exists slurm" 2>>{folder}/database.log; then break; fi
-    sleep 0.1
-done
-slurmdbd
-for _ in $(seq 300); do
-    if sacctmgr -i add cluster toy >>{folder}/database.log 2>&1; then break; fi
-    sleep 0.1
-done
-"""
-
 # Each node has a namespace of processes too, because that is how a node dies.
 _FIRST = """\
 set -e
@@ -111,7 +73,7 @@ mount --bind {folder}/hosts /etc/hosts
 install -d -o munge -m 755 /run/munge
 chown -R munge {folder}/munge
 runuser -u munge -- munged --key-file={folder}/munge/key --log-file={folder}/munge/log --seed-file={folder}/munge/seed
-{database}slurmctld
+slurmctld
 for node in {nodes}; do
     unshare {apart} {node} $node &
 done
@@ -155,7 +117,7 @@ class Cluster:
 
 
 @contextmanager
-def cluster(accounting: bool = False) -> Iterator[Cluster]:
+def cluster() -> Iterator[Cluster]:
     """Start it; it ends, with all that runs in it, at the end of the block.
 
     Raises:
@@ -163,7 +125,7 @@ def cluster(accounting: bool = False) -> Iterator[Cluster]:
     """
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     try:
-        script = _written(folder, accounting)
+        script = _written(folder)
         process = subprocess.Popen(
             # It dies with this process too, which may be killed.
             ["setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--uts", *_APART, "sh", str(script)],
@@ -179,18 +141,14 @@ def cluster(accounting: bool = False) -> Iterator[Cluster]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _written(folder: Path, accounting: bool) -> Path:
+def _written(folder: Path) -> Path:
     """The cluster's settings and the script that starts it."""
     folder.chmod(0o755)  # munge's daemon, another user, reads its key below
-    for name in ("etc", "state", "munge", "database", *(f"spool.{node}" for node in NODES)):
+    for name in ("etc", "state", "munge", *(f"spool.{node}" for node in NODES)):
         (folder / name).mkdir()
-    *ports, port = _free_ports(4)
-    stored = _ACCOUNTING.format(port=port) if accounting else "AccountingStorageType=accounting_storage/none"
-    settings = _SETTINGS.format(host=_HOST, ports=ports, folder=folder, accounting=stored)
+    ports = _free_ports(3)
+    settings = _SETTINGS.format(host=_HOST, ports=ports, folder=folder)
     (folder / "etc" / "slurm.conf").write_text(settings)
-    database = folder / "etc" / "slurmdbd.conf"
-    database.write_text(_DATABASE_SETTINGS.format(port=port, folder=folder))
-    database.chmod(0o600)
     (folder / "etc" / "gres.conf").write_text("NodeName=n1 Name=gpu File=/dev/null\n")
     (folder / "hosts").write_text(f"127.0.0.1 localhost {_HOST}\n")
     key = folder / "munge" / "key"
@@ -198,7 +156,6 @@ def _written(folder: Path, accounting: bool) -> Path:
     key.chmod(0o400)
     script = folder / "first.sh"
     names = {"host": _HOST, "folder": folder, "nodes": " ".join(NODES), "node": " ".join(_NODE)}
-    names["database"] = _DATABASE.format(folder=folder) if accounting else ""
     script.write_text(_FIRST.format(apart=" ".join(_APART), **names))
     return script
 
@@ -231,7 +188,7 @@ def _first(process: subprocess.Popen[bytes], folder: Path) -> int:
 
 def main(command: Sequence[str]) -> int:
     """Run a command in a new cluster."""
-    with cluster(accounting=all(map(shutil.which, ACCOUNTING))) as new:
+    with cluster() as new:
         return subprocess.run(new.command(*command)).returncode
 
 

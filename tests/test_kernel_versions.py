@@ -40,6 +40,7 @@ from perturbations.guides import frost
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideSettings, Known
 from perturbations.manifest import machine
+from perturbations.models import registry as models
 from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import make
@@ -61,6 +62,7 @@ CAPTIONS = (
     "The children were told a funny story by their grandmother yesterday evening.",
     "a woman explains how her new phone can be connected to the television",
 )
+SENTENCES = (PROJECT / "docs/example_captions.txt").read_text(encoding="utf-8").splitlines()
 NARRATIONS = (
     "the man is peeling the red onion with a knife",
     "the man cuts the red onion into rings",
@@ -178,7 +180,7 @@ def result_of(form: Perturbation) -> bytes:
         listed = [ListedCaption(caption_id=f"c{n}", item_id="i", text=text) for n, text in enumerate(CAPTIONS)]
         severity = max(form.severities)
         texts = pipeline.perturb_captions(listed, form.key, severity, seed=3, dataset="d", variant=form.variant)
-        return "\n".join(result.text for result in texts).encode()
+        return "\n".join([*(result.text for result in texts), *texts_of_kernel(form)]).encode()
     frames = clip()
     severity = min(SEVERITY, max(form.severities))
     recipe = make(form, severity, seed=3, storage=Unstored())
@@ -192,6 +194,15 @@ def result_of(form: Perturbation) -> bytes:
         frames, form.key, severity, seed=3, item_id="clip", fps=25.0, variant=form.variant, donors=donors
     )
     return b"".join([str(frames.shape).encode(), frames.tobytes(), *results_of_kernel(form)])
+
+
+def texts_of_kernel(form: Perturbation) -> Iterator[str]:
+    """At every severity: what the kernel alone makes of many captions."""
+    roles = {name: models.load(name, "offline") for name in form.roles}
+    if "translator" in roles:  # a program, which takes seconds
+        return
+    for severity, (number, text) in itertools.product(form.severities, enumerate(SENTENCES)):
+        yield form.kernel(text, np.random.default_rng(number), **form.parameters(severity), **roles)
 
 
 def results_of_kernel(form: Perturbation) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +25,13 @@ PATIENCE_S = 900.0
 CLIPS = 12
 
 
-def need(request: pytest.FixtureRequest, programs: Iterable[str], packages: str) -> None:
-    if not request.config.getoption("slurm"):
-        pytest.skip("only with --slurm")
-    if missing := [name for name in programs if shutil.which(name) is None]:
-        pytest.fail(f"{', '.join(missing)}: apt-get install --no-install-recommends {packages}")
-
-
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    need(request, slurm_cluster.PROGRAMS, "slurm-wlm munge")
+    if not request.config.getoption("slurm"):
+        pytest.skip("only with --slurm")
+    if missing := [name for name in slurm_cluster.PROGRAMS if shutil.which(name) is None]:
+        pytest.fail(f"{', '.join(missing)}: apt-get install --no-install-recommends slurm-wlm munge")
     with slurm_cluster.cluster() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def accounting_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """One that keeps books of its jobs, as most do."""
-    need(request, slurm_cluster.ACCOUNTING, "slurmdbd mariadb-server")
-    with slurm_cluster.cluster(accounting=True) as started:
         yield started
 
 
@@ -140,11 +128,7 @@ def test_a_job_survives_its_node(cluster: Cluster, tmp_path: Path) -> None:
     check(project, before)
 
 
-@pytest.mark.parametrize("kind", ["cluster", "accounting_cluster"])
-def test_a_job_that_fails_runs_again_and_asks_for_more(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    cluster: Cluster = request.getfixturevalue(kind)
+def test_a_job_that_fails_runs_again_and_asks_for_more(cluster: Cluster, tmp_path: Path) -> None:
     project = one_shard(tmp_path)
     run = Run(cluster, project, "mm_robustness_demo")
     job = running(run, project, 1)
@@ -158,15 +142,6 @@ def test_a_job_that_fails_runs_again_and_asks_for_more(
     assert int(again["JobId"]) > int(job["JobId"])
     assert (job["MinMemoryNode"], again["MinMemoryNode"]) == ("1000M", "2000M")
     check(project, before)
-
-
-def test_accounting_tells_how_jobs_ended(accounting_cluster: Cluster, tmp_path: Path) -> None:
-    """Unlike `squeue`, the plugin does not understand what `sacct` says of a cancelled job, and waits for ever."""
-    project = new_project(tmp_path, suites={"mlvp": {"perturbations": ["fog"], "severities": [1]}})
-    run = Run(accounting_cluster, project, "--slurm-status-command", "sacct", "--", "mlvp_demo")
-    run.wait()
-    ended = accounting_cluster.output("sacct", "-X", "--noheader", "--parsable2", "--format=State,Comment")
-    assert re.search("^COMPLETED.rule_videos_wildcards_demo_mlvp_fog_1_", ended, re.MULTILINE)
 
 
 OWN_PROFILE = """\

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, msrvtt, role, youcook2
+from text_support import ENTRIES, GIRL, KEYS, PERSON, msrvtt, role
 
 import perturbations
 from perturbations.base.errors import BackendError, UnknownPerturbationError
@@ -361,49 +361,3 @@ def test_gender_changes_the_papers_share_of_msrvtt(reference: Path, name: str, v
     results = perturbed(f"msrvtt_p/{name}", msrvtt(reference), variant=variant)
     assert len(results) == 1000
     assert sum(result.changed for result in results) == count
-
-
-# Per cent changed of the 1,000 MSR-VTT and the 3,350 YouCook2 captions, at least.
-LEAST = {
-    "insert_adv": (90, 99),
-    "append_irr": (100, 100),
-    "keyboard": (99, 99),
-    "ocr": (99, 99),
-    "prefix_swap": (45, 45),
-    "punctuation": (100, 100),
-    "spelling_error": (98, 95),
-    "typos": (99, 98),
-    "no_nouns": (99, 99),
-    "no_verbs": (90, 99),
-    "no_nouns_and_no_verbs": (99, 99),
-    "only_nouns": (99, 99),
-    "only_verbs": (99, 99),
-    "only_nouns_and_only_verbs": (95, 98),
-    "random_noun": (99, 99),
-    "random_verb": (100, 100),
-    "drop_first": (100, 100),
-    "drop_last": (100, 100),
-    "drop_first_and_last": (100, 100),
-    "shuffle_order": (99, 98),
-    "back_trans": (30, 10),
-    "multi_pos_swap_JJ": (30, 25),
-    "multi_pos_swap_NN": (95, 92),
-    "swap_syn_wordnet": (99, 99),
-    "active_to_passive": (12, 35),
-    "casual_to_formal": (20, 3),
-    "formal_to_casual": (50, 5),
-    "reverse_neg": (89, 97),
-    "tense": (84, 85),
-}
-
-
-@pytest.mark.parametrize("name", LEAST)
-def test_no_perturbation_is_an_identity(reference: Path, name: str) -> None:
-    available(registry.get(f"msrvtt_p/{name}"))
-    function = kernel(f"msrvtt_p/{name}")
-    for least, listed in zip(LEAST[name], (msrvtt(reference), youcook2(reference)[::5]), strict=True):
-        if name == "back_trans":
-            role("translator").prepare([caption.text for caption in listed])
-        # the kernel alone: to measure similarity would take minutes
-        changed = sum(function(caption.text, generator(at)) != caption.text for at, caption in enumerate(listed))
-        assert 100 * changed / len(listed) >= least

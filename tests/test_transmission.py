@@ -20,8 +20,10 @@ import perturbations
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError, ToolError
+from perturbations.cli.main import main
 from perturbations.engine import clean_clips, rendering, shards
-from perturbations.manifest.kinds import CompleteSource
+from perturbations.manifest import files
+from perturbations.manifest.kinds import VIDEOS, CompleteSource
 from perturbations.media import decoding, encoding, probing, received
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.plan import recipe, tiers
@@ -223,6 +225,20 @@ def test_frames_of_one_time_are_stored_one_after_the_other(key: str, tmp_path: P
     times = [frame.pts for frame in decoding.decode(MediaClip(Path(row.path or "")))]
     assert len(times) == clips.FRAMES
     assert times == sorted(set(times))
+
+
+@pytest.mark.parametrize(
+    ("key", "ticks"), [("mlvp/h264_compression", [0, 1, 2, 5, 6, 9]), ("msrvtt_p/mpeg2", [0, 1, 2, 3, 4, 5])]
+)
+def test_exported_streams_of_codecs_show_frames_in_time(key: str, ticks: list[int], tmp_path: Path) -> None:
+    """An encoder counts frames with a clock of its own. (MPEG-4 has a constant rate, also of uneven frames.)"""
+    path = clips.written(tmp_path / "clean.mp4", clips.noise(len(ticks)), ticks)
+    row = clips.made_row(key, tiers.Unstored(), clips.source_row(path), tmp_path)
+    manifest = tmp_path / "manifests/videos.parquet"
+    files.write(manifest, VIDEOS, [row], {"root": ".."})
+    assert main(["export", str(manifest), "--format", "hub", "-o", str(tmp_path / "hub")]) == 0
+    (exported,) = (tmp_path / "hub").rglob("*.mp4")
+    assert clips.container_times(exported) == clips.container_times(path)
 
 
 @pytest.mark.parametrize(("variant", "severity"), [("paper", 1), ("paper", 5), ("released", 4), ("released", 5)])

@@ -83,7 +83,7 @@ def test_another_size_of_shards_makes_nothing_again(project: Project) -> None:
 
 
 def test_recipes_have_no_clips_and_no_markers(tmp_path: Path) -> None:
-    project = new_project(tmp_path, **{**CONFIG, "storage": {"tier": "recipe"}})
+    project = new_project(tmp_path, **{**CONFIG, "storage": {"tier": "recipe"}, "shard_size": 50})
     project.snakemake("mlvp_tiny")
     assert not list((tmp_path / "corpora").rglob("*.*"))
     assert project.planned("mlvp_tiny") == {}

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_kernels import scene
-from test_workflow import Project, copy_of, folders, tiny_clip
+from test_workflow import Project, copy_of, folders, is_rendered_again, tiny_clip
 
 from perturbations import perturb, read_manifest
 from perturbations.engine import clean_clips, rendering
@@ -90,7 +90,7 @@ def test_draws_by_the_frame_remake_what_is_drawn(project: Project) -> None:
     }
     noise = videos_of(project).query("perturbation == 'gaussian_noise'")
     assert set(noise["draw"]) == {"frame"}
-    project.output_of("verify", "--render", "manifests/tiny/mm_robustness")
+    assert is_rendered_again(noise.iloc[0].to_dict())
 
 
 def test_photographs_of_frost(project: Project) -> None:
@@ -109,19 +109,20 @@ def test_photographs_of_frost(project: Project) -> None:
     assert "frost (frost)" not in videos_of(project).attrs["comparability"]
     by_item = frosted.groupby("item_id")["guide"].nunique()
     assert (by_item == 1).all(), "the severities of a clip share a photograph"
-    project.output_of("verify", "--render", "manifests/tiny/mm_robustness")
+    assert is_rendered_again(frosted.iloc[0].to_dict())
     (project.root / "ice" / "ice 0.png").write_bytes(b"no longer a picture")
     for name in ("ice 1.png", "ice 2.png"):
         (project.root / "ice" / name).unlink()
-    assert "missing or changed" in project.output_of("verify", "--render", status=1)
+    verified = project.output_of("verify", "--render", "manifests/tiny/mm_robustness", status=1)
+    assert "missing or changed" in verified
 
 
 def test_suites_of_transport_are_made_check_out_and_are_exported(finished: Project, tmp_path: Path) -> None:
     for suite in ("transmission", "tampering"):
         assert len(videos_of(finished, suite)) == 2 * 3
         assert set(videos_of(finished, suite)["status"]) == {"complete"}
+        finished.output_of("verify", "--render", f"manifests/tiny/{suite}")
     assert set(videos_of(finished, "tampering").query("perturbation == 'drop'")["frame_count"]) == {20 - 14}
-    finished.output_of("verify", "--render")
     manifest = str(finished.root / "manifests/tiny/tampering/videos.parquet")
     finished.output_of("export", manifest, "--format", "vtr_tta", "-o", str(tmp_path / "out"))
     assert len(list((tmp_path / "out").rglob("*.pt"))) == 2 * 3

@@ -59,11 +59,3 @@ def msrvtt(reference: Path) -> list[ListedCaption]:
             ListedCaption(caption_id=row["key"], item_id=row["video_id"], text=row["sentence"])
             for row in csv.DictReader(file)
         ]
-
-
-def youcook2(reference: Path) -> list[ListedCaption]:
-    with (reference / "data/youcook2/validation_youcook.csv").open(encoding="utf-8") as file:
-        return [
-            ListedCaption(caption_id=str(number), item_id=row["video_id"], text=row["text"])
-            for number, row in enumerate(csv.DictReader(file))
-        ]
