@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import clips
 import cv2
@@ -15,7 +17,28 @@ from test_deploy import REPOSITORY
 
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
+from perturbations.config.sections import Config
 from perturbations.plan import sharding
+
+Capture = pytest.CaptureFixture[str]
+OWN = ("--videos", "clips", "--captions")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_with_clips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("clips").mkdir()
+
+
+def make_clips(*names: str) -> None:
+    for name in names:
+        clips.written(Path("clip.mp4"), clips.noise(3)).rename(Path("clips", name))
+
+
+def configured(folder: str) -> Config:
+    """What was written, in the folder where it is used."""
+    os.chdir(folder)
+    return config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
 
 
 def test_init_writes_a_commented_configuration_that_is_valid(tmp_path: Path) -> None:
@@ -24,18 +47,14 @@ def test_init_writes_a_commented_configuration_that_is_valid(tmp_path: Path) -> 
     text = (folder / "config.yaml").read_text()
     assert sum("#" in line for line in text.splitlines()) > 20
     assert "workflow/" not in text, "there is no such folder"
-    assert config_file.parse(yaml.safe_load(text)) == config_file.parse(
-        yaml.safe_load((REPOSITORY / "config.yaml").read_text())
-    )
+    assert yaml.safe_load(text) == yaml.safe_load((REPOSITORY / "config.yaml").read_text())
+    config_file.parse(yaml.safe_load(text))
     names = {path.parent.name for path in (REPOSITORY / "workflow" / "profiles").glob("*/config.yaml")}
     assert {path.parent.name for path in (folder / "profiles").glob("*/config.yaml")} == names
 
 
 @pytest.mark.parametrize("name", ["it's #1 & $HOME", "-rf", "影片 🦜", "~", "."])
-def test_init_ends_with_the_command_that_comes_next(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_init_ends_with_the_command_that_comes_next(name: str, tmp_path: Path, capsys: Capture) -> None:
     assert main(["init", "--", name]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     command = last.removeprefix("Now: ").removesuffix("snakemake --cores 2")
@@ -45,42 +64,34 @@ def test_init_ends_with_the_command_that_comes_next(
 
 @pytest.mark.parametrize("name", ["Snakefile", "config.yaml", "profiles/slurm/config.yaml"])
 @pytest.mark.parametrize("is_dangling", [False, True])
-def test_init_overwrites_nothing(
-    name: str, is_dangling: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+def test_init_overwrites_nothing(name: str, is_dangling: bool, tmp_path: Path, capsys: Capture) -> None:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
     if is_dangling:
-        (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+        Path(name).symlink_to(tmp_path / "elsewhere")
     else:
-        (tmp_path / name).write_text("mine")
+        Path(name).write_text("mine")
     assert main(["init", str(tmp_path)]) == 1
     assert str(tmp_path / name) in capsys.readouterr().err
     assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == [tmp_path / name]
-    assert is_dangling or (tmp_path / name).read_text() == "mine"
+    assert is_dangling or Path(name).read_text() == "mine"
 
 
-def test_init_keeps_files_and_refuses_folders_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "videos").mkdir()
-    (tmp_path / "file").touch()
+def test_init_keeps_files_and_refuses_folders_without_runs(tmp_path: Path, capsys: Capture) -> None:
+    Path("file").touch()
     for name, problem in (("file", "is a file"), ("{dataset}", "wildcards")):
         assert main(["init", str(tmp_path / name)]) == 1
         assert problem in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "videos"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clips", "file"]
     assert main(["init", str(tmp_path)]) == 0
-    assert (tmp_path / "videos").is_dir()
+    assert Path("clips").is_dir()
 
 
-def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "clips").mkdir()
-    for name in ("one.MP4", "two 'q'.mOv", "cut.mp4", "extra.mp4"):
-        clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / name)
-    whole = (tmp_path / "clips/cut.mp4").read_bytes()
-    (tmp_path / "clips/cut.mp4").write_bytes(whole[: len(whole) // 2])
+def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(capsys: Capture) -> None:
+    make_clips("one.MP4", "two 'q'.mOv", "cut.mp4", "extra.mp4")
+    whole = Path("clips/cut.mp4").read_bytes()
+    Path("clips/cut.mp4").write_bytes(whole[: len(whole) // 2])
     Path("x.csv").write_text("id,sentence\none,a man\none,a person\ntwo 'q',a dog\ncut,a cat\ngone,a cow\n")
-    assert main(["init", "My Study", "--videos", "clips", "--captions", "x.csv"]) == 0
+    assert main(["init", "My Study", *OWN, "x.csv"]) == 0
     output = capsys.readouterr().out
     for text in (
         *("2 clips with 3 captions", "2 left out", "'gone': missing", "'cut': clips/cut.mp4: the file ends early"),
@@ -90,71 +101,50 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(
     ):
         assert text in output, output
     assert "evaluate_" not in output, "without a model, it trains a toy"
-    monkeypatch.chdir("My Study")
-    config = config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
-    plan = sharding.plan_clips(config, "my_study")
-    assert (plan.listed, config.max_failed_items_of("my_study")) == (4, 2)
-    monkeypatch.chdir(tmp_path)
-    Path("y.csv").write_text("video,text\none,a man\nextra.mp4,a dog\n")  # with an ending and without
-    assert main(["init", "other", "--videos", "clips", "--captions", "y.csv"]) == 0
-    assert "2 clips with 2 captions" in capsys.readouterr().out
+    config = configured("My Study")
+    assert sharding.plan_clips(config, "my_study").listed == 4
+    assert config.max_failed_items_of("my_study") == 2
 
 
-def test_init_finds_ids_and_captions_by_their_usual_names_in_every_format(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "clips").mkdir()
-    clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / "one.mp4")
-    table = pd.DataFrame({"video_id": ["one", "one"], "image": ["one", "one"], "sentence": ["a man", "a dog"]})
-    table[["video_id", "sentence"]].to_json("a.json", orient="records")
-    table[["video_id", "sentence"]].to_json("a.jsonl", orient="records", lines=True)
-    table[["video_id", "sentence"]].to_parquet("a.parquet")
-    table[["image", "sentence"]].to_csv("a.csv", index=False)
-    for name in ("a.json", "a.jsonl", "a.parquet", "a.csv"):
-        assert main(["init", name.replace(".", "_"), "--videos", "clips", "--captions", name]) == 0
-        assert "1 clip with 2 captions" in capsys.readouterr().out
+TABLE = pd.DataFrame({"video_id": ["one", "one"], "image": ["one", "one"], "sentence": ["a man", "a dog"]})
 
 
-def test_init_finds_clips_of_every_ending_that_a_clip_may_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "clips").mkdir()
+def test_init_finds_ids_captions_and_clips_by_their_usual_names(capsys: Capture) -> None:
+    """In every format, with every ending that a clip may have, and with or without it in the table."""
+    make_clips("one.mp4", "extra.mp4")
     for ending, codec in (("ts", "mpeg2video"), ("gif", "gif"), ("mkv", "libx264")):
-        clips.make(tmp_path / "clips" / f"a_{ending}.{ending}", "-c:v", codec)
-    Path("x.csv").write_text("file,text\na_ts,a dog\na_gif.gif,a cat\na_mkv,a cow\n")
-    assert main(["init", "mine", "--videos", "clips", "--captions", "x.csv"]) == 0
-    assert "3 clips with 3 captions" in capsys.readouterr().out
+        clips.make(Path(f"clips/a_{ending}.{ending}"), "-c:v", codec)
+    TABLE[["video_id", "sentence"]].to_json("a.json", orient="records")
+    TABLE[["video_id", "sentence"]].to_json("a.jsonl", orient="records", lines=True)
+    TABLE[["video_id", "sentence"]].to_parquet("a.parquet")
+    TABLE[["image", "sentence"]].to_csv("a.csv", index=False)
+    Path("b.csv").write_text("video,text\none,a man\nextra.mp4,a dog\n")
+    Path("c.csv").write_text("file,text\na_ts,a dog\na_gif.gif,a cat\na_mkv,a cow\n")
+    counts = {"b.csv": "2 clips with 2 captions", "c.csv": "3 clips with 3 captions"}
+    for name in ("a.json", "a.jsonl", "a.parquet", "a.csv", *counts):
+        assert main(["init", name.replace(".", "_"), *OWN, name]) == 0
+        assert counts.get(name, "1 clip with 2 captions") in capsys.readouterr().out
 
 
-def test_what_init_configures_starts_though_captions_are_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "clips").mkdir()
-    clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / "a.mp4")
+def test_what_init_configures_starts_though_captions_are_empty(capsys: Capture) -> None:
+    make_clips("a.mp4")
     Path("x.csv").write_text("item_id,caption\na,a dog\na,\na,a cat\n")
-    assert main(["init", "mine", "--videos", "clips", "--captions", "x.csv"]) == 0
+    assert main(["init", "mine", *OWN, "x.csv"]) == 0
     output = capsys.readouterr().out
     assert "1 clip with 2 captions" in output
     assert "'a': the caption 'a#1' is empty, null or NaN (x.csv, line 3)" in output
-    monkeypatch.chdir("mine")
+    os.chdir("mine")
     assert main(["check", "text_mm_robustness_mine"]) == 0
 
 
 @pytest.mark.parametrize("pictures", [False, True])
-def test_init_reads_lists_of_captions_and_splits_as_keys(
-    pictures: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "clips").mkdir()
+def test_init_reads_lists_of_captions_and_splits_as_keys(pictures: bool, tmp_path: Path, capsys: Capture) -> None:
     for name in ("a", "b"):
         if pictures:
             cv2.imwrite(f"clips/{name}.png", clips.noise(1)[0])
         else:
-            clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / f"{name}.mp4")
-    rows: list[dict[str, object]] = [{"id": "a", "caption": ["a man", "a dog"]}, {"id": "b", "caption": "a cat"}]
+            make_clips(f"{name}.mp4")
+    rows: list[dict[str, Any]] = [{"id": "a", "caption": ["a man", "a dog"]}, {"id": "b", "caption": "a cat"}]
     options = ["--pictures" if pictures else "--videos", "clips", "--captions", "x.json"]
     for name, content, message in (
         ("mixed", rows, "with 3 captions"),
@@ -164,41 +154,30 @@ def test_init_reads_lists_of_captions_and_splits_as_keys(
         Path("x.json").write_text(json.dumps(content))
         assert main(["init", name, *options]) == 0
         assert message in capsys.readouterr().out
-        (section,) = yaml.safe_load(Path(name, "config.yaml").read_text())["datasets"].values()
-        assert "max_failed_items" not in section
-        monkeypatch.chdir(name)
-        config = config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
+        config = configured(name)
+        assert config.datasets[name].max_failed_items is None
         assert sharding.plan_clips(config, name).listed == (1 if name == "split" else 2)
-        monkeypatch.chdir(tmp_path)
+        os.chdir(tmp_path)
     Path("x.json").write_text(json.dumps({"train": rows, "val": rows}))
     assert main(["init", "none", *options]) == 1
     assert "entries below 'train', 'val': the dataset's `split` says" in capsys.readouterr().err
 
 
-def test_what_does_not_follow_the_format_is_not_allowed_by_init(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "clips").mkdir()
-    for name in ("a", "b"):
-        clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "clips" / f"{name}.mp4")
+def test_what_does_not_follow_the_format_is_not_allowed_by_init(capsys: Capture) -> None:
+    make_clips("a.mp4", "b.mp4")
     rows = [{"id": "a", "caption": "a man"}, {"id": "b", "caption": {"en": "a dog"}}, {"id": "gone", "caption": "x"}]
     Path("x.json").write_text(json.dumps(rows))
-    assert main(["init", "mine", "--videos", "clips", "--captions", "x.json"]) == 0
+    assert main(["init", "mine", *OWN, "x.json"]) == 0
     output = capsys.readouterr().out
     assert "1 left out, which max_failed_items allows:\n  'gone'" in output
     assert "1 that do not follow the format" in output
     assert "'b': 'caption' must be text, not a dict (x.json, entry 1)" in output
-    assert yaml.safe_load(Path("mine/config.yaml").read_text())["datasets"]["mine"]["max_failed_items"] == 1
-    monkeypatch.chdir("mine")
+    assert configured("mine").datasets["mine"].max_failed_items == 1
     assert main(["check", "mlvp_mine"]) == 1
 
 
-def test_init_proposes_no_command_that_takes_a_name_for_an_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    clips.written(tmp_path / "clip.mp4", clips.noise(3)).rename(tmp_path / "-0aB.mp4")
+def test_init_proposes_no_command_that_takes_a_name_for_an_option(capsys: Capture) -> None:
+    clips.written(Path("clip.mp4"), clips.noise(3)).rename("-0aB.mp4")
     Path("x.csv").write_text("item_id,caption\n-0aB,a man\n")
     assert main(["init", "mine", "--videos", ".", "--captions", "x.csv"]) == 0
     (line,) = (line for line in capsys.readouterr().out.splitlines() if "perturb preview" in line)
@@ -206,31 +185,24 @@ def test_init_proposes_no_command_that_takes_a_name_for_an_option(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text", "problem"),
+    ("videos", "captions", "text", "problem"),
     [
-        (["--videos", "clips"], "", "belong together"),
-        (["--videos", "clips", "--captions", "x.csv"], "id,words\none,a man\n", "no column is called caption or text"),
-        (["--videos", "clips", "--captions", "x.csv"], "id,text\none,a man\n", "no item of x.csv can be used"),
-        (["--videos", "none", "--captions", "x.csv"], "id,text\none,a man\n", "none: no such directory"),
-        (["--videos", "no$such", "--captions", "x.csv"], "id,text\none,a man\n", "no$such: no such directory"),
-        (["--videos=~", "--captions", "x.csv"], "id,text\none,a man\n", "perturb: ~: no such directory"),
-        (["--videos", "x.csv", "--captions", "x.csv"], "id,text\none,a man\n", "no such directory; it is a file"),
-        (["--videos", "clips", "--captions", "x.csv"], "", "is empty"),
-        (["--videos", "clips", "--captions", "x.csv"], "id;text\none;a man\n", "in which ';' separates the fields"),
-        (["--videos", "clips", "--captions", "y.parquet"], "id", "y.parquet: no such file"),
+        ("clips", "", "", "belong together"),
+        ("clips", "x.csv", "id,words\none,a man\n", "no column is called caption or text"),
+        ("clips", "x.csv", "id,text\none,a man\n", "no item of x.csv can be used"),
+        ("none", "x.csv", "id,text\none,a man\n", "none: no such directory"),
+        ("no$such", "x.csv", "id,text\none,a man\n", "no$such: no such directory"),
+        ("~", "x.csv", "id,text\none,a man\n", "perturb: ~: no such directory"),
+        ("x.csv", "x.csv", "id,text\none,a man\n", "no such directory; it is a file"),
+        ("clips", "x.csv", "", "is empty"),
+        ("clips", "x.csv", "id;text\none;a man\n", "in which ';' separates the fields"),
+        ("clips", "y.parquet", "id", "y.parquet: no such file"),
     ],
 )
 def test_init_writes_nothing_where_no_clip_can_be_used(
-    arguments: list[str],
-    text: str,
-    problem: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    videos: str, captions: str, text: str, problem: str, capsys: Capture
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "clips").mkdir()
     Path("x.csv").write_text(text)
-    assert main(["init", "study", *arguments]) == 1
+    assert main(["init", "study", f"--videos={videos}", *(["--captions", captions] if captions else [])]) == 1
     assert problem in capsys.readouterr().err
     assert not Path("study").exists()
