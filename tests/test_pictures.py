@@ -20,7 +20,6 @@ import yaml
 from export_readers import Searcher, export, exported_module, known_scores
 from PIL import Image
 
-from perturbations.api.arrays import perturb
 from perturbations.api.opening import open_clip
 from perturbations.base import limits, shown
 from perturbations.base.errors import ConfigError, MediaError
@@ -260,28 +259,6 @@ def test_a_picture_is_no_clip_of_a_dataset_of_videos(tmp_path: Path) -> None:
     located, (missing,) = reading.locate(dataset, listing)
     assert located == []
     assert "is a picture: the adapter `pictures` reads it" in missing.reason
-
-
-# --- every perturbation ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "key", [entry.key for suite in registry.suites() for entry in registry.perturbations(suite, "video")]
-)
-def test_every_perturbation_is_made_of_a_picture_or_refused_by_name(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("av.open", "subprocess.Popen"):
-        monkeypatch.setattr(name, lambda *_, **__: pytest.fail("a program of videos was started for a picture"))
-    entry = registry.get(key)
-    wanted = config("pictures", {entry.suite: {"perturbations": [entry.name]}})
-    severity = entry.severities[-1]
-    if not entry.applies_to_one_frame:
-        with pytest.raises(ConfigError, match=f"{entry.name} needs? several frames"):
-            recipe.from_config(wanted, "own", entry.suite, entry.name, severity)
-        return
-    clean = np.asarray(Image.fromarray(DRAWN).resize((120, 90)))[None]
-    perturbed = perturb(clean, key, severity, seed=0, item_id="photo", fps=1)
-    assert len(perturbed) == 1
-    assert not np.array_equal(perturbed, clean)
 
 
 # --- a project of one's own ------------------------------------------------------------------------------------------

@@ -69,12 +69,7 @@ def test_the_parameters_are_the_published_ones(suite: str, name: str, variant: s
             assert ours == (printed if isinstance(ours, str) else pytest.approx(float(printed), rel=1e-12))
 
 
-def test_what_is_drawn_how_often_and_known_of_severity() -> None:
-    drawn = {entry.name: entry.draw for entry in registry.perturbations("msrvtt_p", "video") if entry.draw != "none"}
-    noise = ("gaussian_noise", "impulse_noise", "shot_noise", "speckle_noise")
-    assert {name for name, draw in drawn.items() if draw == "frame"} == {*noise, "motion_blur", "rotate", "translate"}
-    assert {name for name, draw in drawn.items() if draw == "clip"} == {"jumble", "box_jumble", "freeze"}
-    assert {entry.draw for entry in registry.perturbations("mm_robustness", "video")} == {"clip", "none"}
+def test_of_which_perturbations_a_severity_may_distort_less() -> None:
     flat = {entry.key for entry in registry.perturbations(kind="video") if not entry.monotonic}
     of_msrvtt_p = {"static_rotate", "translate", "mpeg1", "mpeg2", "box_jumble", "reverse_sampling", "freeze"}
     of_mm = {"snow", "fog", "elastic_transform", "glass_blur", "frost"}

@@ -260,7 +260,7 @@ def pack_all(root: Path) -> None:
     files.write(manifest, VIDEOS, rows, files.read_metadata(manifest))
 
 
-@pytest.mark.parametrize("form", ["croissant", "hub", "mteb", "webdataset"])
+@pytest.mark.parametrize("form", ["hub", "webdataset"])
 def test_an_export_is_that_of_single_files(form: str, tmp_path: Path) -> None:
     root = small_corpus.make(tmp_path / "small")
     manifest = root / "manifests/data/mlvp/videos.parquet"
