@@ -80,15 +80,6 @@ def test_where_rectangles_without_a_box_are_drawn_and_move() -> None:
     assert (min(widths), max(widths), min(heights), max(heights)) == (11, 20, 7, 12)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 9), (7, 5)])
-def test_tiny_frames_are_covered(size: tuple[int, int]) -> None:
-    height, width = size
-    for ratio in (0.3, 0.8):
-        first, second, *_ = rectangles([NOTHING, [0, 0, width, height], NOTHING, NOTHING], size, ratio)
-        assert first is not None
-        assert second is not None
-
-
 # --- snow ------------------------------------------------------------------------------------------------------------
 
 

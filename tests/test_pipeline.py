@@ -267,14 +267,10 @@ def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, nu
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_the_high_profile_keeps_40_db_and_its_row_is_the_same_again_and_differs_by_key(
-    key: str, tmp_path: Path
-) -> None:
+def test_the_high_profile_keeps_40_db_and_a_row_differs_by_its_key(key: str, tmp_path: Path) -> None:
     path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 48, 64))
     first, _ = rows = [made_row(key, severity, HIGH, path, tmp_path / str(severity)) for severity in (3, 5)]
     assert all(row.storage_psnr_db >= 40 for row in rows)
-    again = made_row(key, 3, HIGH, path, tmp_path / "again")
-    assert replace(first, path=None) == replace(again, path=None)
     other_seed = made_row(key, 3, HIGH, path, tmp_path / "other", seed=1)
     assert other_seed.recipe_id != first.recipe_id
     entry = registry.get(key)

@@ -123,17 +123,6 @@ def test_the_rectangle_is_a_part_of_the_box(x: int, y: int, width: int, height: 
     assert (x1 - x0, y1 - y0) == (int(width * ratio**0.5) + 1, int(height * ratio**0.5) + 1)
 
 
-def test_the_area_grows_with_the_ratio_and_the_place_is_drawn_for_each_frame() -> None:
-    boxes = np.array([[20, 10, 120, 90]], float)
-    small, large = (covered(boxes, (120, 160), ratio)[0] for ratio in (0.3, 0.8))
-    assert small.sum() == pytest.approx(0.3 * 8000, rel=0.06)
-    assert large.sum() == pytest.approx(0.8 * 8000, rel=0.06)
-    boxes = np.repeat(np.array([[10, 10, 60, 50]], float), 400, axis=0)
-    corners = {rectangle(mask)[:2] for mask in covered(boxes, (60, 80), 0.5)}
-    across, down = zip(*corners, strict=True)
-    assert (min(across), max(across), min(down), max(down)) == (10, 25, 10, 22)
-
-
 def test_without_a_box_the_last_rectangle_moves_a_little_or_a_centred_one_stands_in() -> None:
     boxes = np.full((300, 4), np.nan)
     boxes[0] = 40, 30, 80, 60
@@ -156,14 +145,6 @@ def test_without_a_box_the_last_rectangle_moves_a_little_or_a_centred_one_stands
         assert abs((first[1] + first[3]) / 2 - 40) <= 1
         assert max(abs(before - after) for before, after in zip(first[:2], second[:2], strict=True)) <= 5
         assert third[2] <= 21
-
-
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 9), (7, 5)])
-def test_tiny_frames(size: tuple[int, int]) -> None:
-    height, width = size
-    boxes = np.array([[np.nan] * 4, [0, 0, width, height], [np.nan] * 4], float)
-    for ratio in (0.3, 0.8):
-        assert covered(boxes, size, ratio).any(axis=(1, 2)).all()
 
 
 def test_a_box_that_reaches_out_of_the_frame() -> None:
