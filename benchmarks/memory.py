@@ -14,7 +14,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from pathlib import Path
 
 from perturbations.media import encoding
@@ -35,19 +34,13 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
-        write(folder, options)
-        targets = [f"{suite}_{part}" for suite in suites_of(options) for part in ("whole", "cut")]
-        command = [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "--snakefile",
-            PROJECT / "Snakefile",
-            "--cores",
-            "1",
-            "--no-hooks",
-        ]
-        subprocess.run([*command, "--", *targets], cwd=folder, check=True, stdout=sys.stderr)
+        suites: dict[str, list[str]] = {}
+        for key in options.perturbations:
+            suites.setdefault(key.partition("/")[0], []).append(key.partition("/")[2])
+        write(folder, options, suites)
+        targets = [f"{suite}_{part}" for suite in suites for part in ("whole", "cut")]
+        command = [sys.executable, "-m", "snakemake", "--snakefile", PROJECT / "Snakefile", "--cores", "1"]
+        subprocess.run([*command, "--no-hooks", "--", *targets], cwd=folder, check=True, stdout=sys.stderr)
         print("| job | peak MiB | seconds |\n|---|---|---|")
         for path in sorted((folder / "work/benchmarks").rglob("*.tsv")):
             with path.open(newline="") as file:
@@ -55,15 +48,7 @@ def main() -> None:
             print(f"| {path.relative_to(folder / 'work/benchmarks').with_suffix('')} | {row['max_rss']} | {row['s']} |")
 
 
-def suites_of(options: argparse.Namespace) -> dict[str, list[str]]:
-    chosen: dict[str, list[str]] = defaultdict(list)
-    for key in options.perturbations:
-        suite, _, name = key.partition("/")
-        chosen[suite].append(name)
-    return chosen
-
-
-def write(folder: Path, options: argparse.Namespace) -> None:
+def write(folder: Path, options: argparse.Namespace, suites: dict[str, list[str]]) -> None:
     """A long video, another one to take frames from, and two datasets: both videos whole, and clips of the first."""
     begin = [encoding.ffmpeg_program(), "-v", "error", "-f", "lavfi", "-i"]
     end = ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"]
@@ -82,8 +67,7 @@ def write(folder: Path, options: argparse.Namespace) -> None:
             "cut": {"adapter": "folder", "annotations": "cut.csv", "videos": ".", "columns": columns},
         },
         "suites": {
-            suite: {"perturbations": names, "severities": [options.severity]}
-            for suite, names in suites_of(options).items()
+            suite: {"perturbations": names, "severities": [options.severity]} for suite, names in suites.items()
         },
     }
     (folder / "config.yaml").write_text(json.dumps(config))

@@ -52,33 +52,22 @@ def cpu_seconds() -> float:
 
 def speed(dataset: str, captions: Captions) -> None:
     judge = Similarities(models.load("similarity", "offline"))
-    for suite in registry.suites():
-        total = speed_of(suite, dataset, captions, judge)
-        if total:
-            print(f"{suite}: {total / 60:.1f} CPU minutes")
-
-
-def speed_of(suite: str, dataset: str, captions: Captions, judge: Similarities) -> float:
-    print(f"\n{'perturbation':38} {'s':>2} {'captions/s':>10} {'changed':>8} {'accepted':>8} {'tries':>6}  backend")
-    total = 0.0
-    for entry in registry.perturbations(suite, "text"):
-        models.load.cache_clear()  # with what they remember of these captions
-        list(perturb_captions(captions[:1], entry.key, 1, seed=0, dataset=dataset))  # loads what it needs
-        for severity in entry.severities:
-            start = cpu_seconds()
-            results = list(perturb_captions(captions, entry.key, severity, seed=0, dataset=dataset, judge=judge))
-            seconds = cpu_seconds() - start
-            total += seconds
-            changed = np.mean([result.changed for result in results])
-            attempts = np.mean([result.attempts for result in results])
-            passed = np.mean([result.accepted for result in results])
-            accepted = f"{passed:8.1%}" if entry.gated else f"{'':8}"
-            print(
-                f"{entry.key:38} {severity:>2} {len(results) / seconds:>10.0f} {changed:8.1%} {accepted} "
-                f"{attempts:>6.1f}  {results[0].backend}",
-                flush=True,
-            )
-    return total
+    for suite in (name for name in registry.suites() if registry.perturbations(name, "text")):
+        print(f"\n{'perturbation':38} {'s':>2} {'captions/s':>10} {'changed':>8} {'accepted':>8} {'tries':>6}  backend")
+        total = 0.0
+        for entry in registry.perturbations(suite, "text"):
+            models.load.cache_clear()  # with what they remember of these captions
+            list(perturb_captions(captions[:1], entry.key, 1, seed=0, dataset=dataset))  # loads what it needs
+            for severity in entry.severities:
+                start = cpu_seconds()
+                results = list(perturb_captions(captions, entry.key, severity, seed=0, dataset=dataset, judge=judge))
+                seconds = cpu_seconds() - start
+                total += seconds
+                numbers = [(result.changed, result.accepted, result.attempts) for result in results]
+                changed, accepted, attempts = np.mean(numbers, axis=0)
+                numbers_of = f"{len(results) / seconds:>10.0f} {changed:8.1%} {accepted:8.1%} {attempts:>6.1f}"
+                print(f"{entry.key:38} {severity:>2} {numbers_of}  {results[0].backend}", flush=True)
+        print(f"{suite}: {total / 60:.1f} CPU minutes")
 
 
 def distance(dataset: str, captions: Captions) -> None:

@@ -24,10 +24,10 @@ def test_killed_runs_end_as_undisturbed_ones() -> None:
     command = [sys.executable, SCRIPT, "kills", "--kills", "3", "--tiers", "tar", "--targets", MANIFEST]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    counts = re.fullmatch(r"tar: (.*); ([\d,]+) cells and ([\d,]+) files: 0 different; 0 processes left\n", done.stdout)
+    counts = re.fullmatch(r"tar: (.*); of (\d+) files 0 different; 0 processes left\n", done.stdout)
     assert counts is not None, done.stdout
     assert sum(ast.literal_eval(counts[1]).values()) == 3
-    assert int(counts[2].replace(",", "")) > 500
+    assert int(counts[2]) > 10
 
 
 def test_a_line_that_a_killed_worker_left_half_swallows_no_other(tmp_path: Path) -> None:

@@ -93,13 +93,14 @@ def test_a_square_that_moves_is_an_object_by_itself_and_a_panned_scene_is_not(sp
 
 def test_boxes_drawn_by_hand_on_real_clips(reference: Path) -> None:
     """Ten clips, every third of 12 labelled frames; all of them: `benchmarks/main_object.py`."""
-    results = main_object.scores(reference / "data", every=3)
-    assert len(results) == 10
-    detector, centre = (main_object.together([row[which] for row in results.values()]) for which in (0, 1))
-    assert np.mean(np.array(detector.overlaps) >= 0.5) >= 0.6
-    assert detector.share >= max(0.7, centre.share)
-    assert np.median(detector.overlaps) > np.median(centre.overlaps)
-    assert np.median(detector.areas) >= 0.1
+    table = main_object.boxes(reference / "data", every=3)
+    assert table["clip"].nunique() == 10
+    detector, centre = (own for _, own in table.groupby("whose", sort=False))
+    overlaps = detector["overlap"].dropna()
+    assert (overlaps >= 0.5).mean() >= 0.6
+    assert main_object.share(overlaps) >= max(0.7, main_object.share(centre["overlap"]))
+    assert overlaps.median() > centre["overlap"].median()
+    assert detector["area"].median() >= 0.1
 
 
 def test_the_same_clip_gives_the_same_boxes_and_stays_as_it_was() -> None:
