@@ -8,7 +8,7 @@ resized or warped, because the last bit of those differs between processors.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import cv2
@@ -28,11 +28,10 @@ TRAINING = range(4000, 6400)
 """Scenes that the demo's encoder is trained on; no family has one of them."""
 
 _FAR_PAN, _NEAR_PAN = 20, 64  # pixels that each layer moves per clip: the nearer layer moves faster, as depth does
-_FAR, _NEAR = WIDTH + _FAR_PAN, WIDTH + _NEAR_PAN  # widths of the two layers
 _OUTLINE, _RIM = 4, 7  # thickness in pixels of an object's dark outline and of the pale rim around it
 _SHIFT = 4  # objects are drawn in sixteenths of a pixel, so that slow motion does not jump from pixel to pixel
 _PIXEL = 1 << _SHIFT
-_UNIT = 1000  # the radius that objects are listed with
+_SWAY = 6  # degrees that an object turns to either side
 
 _Colour = tuple[int, int, int]
 _Polygon = list[tuple[int, int]]
@@ -48,11 +47,9 @@ def _sin(degrees: int) -> int:
     return _SIN[degrees % 360]
 
 
-def _oval(x: int, y: int, rx: int, ry: int, start: int = 0, stop: int = 360, turned: int = 0) -> _Polygon:
-    """The points of an ellipse, `turned` by some degrees, or of its arc from `start` to `stop`: 0 is right, 90 down."""
-    points = [(rx * _sin(a + 90) >> 10, ry * _sin(a) >> 10) for a in range(start, stop + 1, 6)]
-    sine, cosine = _sin(turned), _sin(turned + 90)
-    return [(x + (px * cosine - py * sine >> 10), y + (px * sine + py * cosine >> 10)) for px, py in points]
+def _oval(x: int, y: int, rx: int, ry: int, start: int = 0, stop: int = 360) -> _Polygon:
+    """The points of an ellipse, or of its arc from `start` to `stop` degrees: 0 is right, 90 down."""
+    return [(x + (rx * _sin(a + 90) >> 10), y + (ry * _sin(a) >> 10)) for a in range(start, stop + 1, 6)]
 
 
 def _rect(left: int, top: int, right: int, bottom: int) -> _Polygon:
@@ -65,105 +62,55 @@ def _mix(first: _Colour, second: _Colour, part: int) -> _Colour:
     return red, green, blue
 
 
-# --- objects ----------------------------------------------------------------------------------------------------------
-
-
-class _Object(NamedTuple):
-    """Polygons around the origin, each after its tone, and how the object moves."""
-
-    parts: Sequence[tuple[str, _Polygon]]
-    spin: int = 0  # degrees per frame
-    sway: int = 0  # degrees to either side
-    faces: bool = False  # its front is on the right, so it is mirrored when it moves to the left
-
-
-_RIM_OF_STAR = [_oval(0, 0, r, r, 36 * k - 90, 36 * k - 90)[0] for k, r in enumerate((1000, 430) * 5)]
-_NOSE = [(k * 3 + 20, -1000 + k * k * 9 // 100) for k in range(0, 100, 12)]
-_OBJECTS = {
-    "ball": _Object(
-        [
-            ("main", _oval(0, 0, 1000, 1000)),
-            *[("pale", [(0, 0), *_oval(0, 0, 1000, 1000, a, a + 60)]) for a in (0, 120, 240)],
-            ("dark", _oval(0, 0, 200, 200)),
-        ],
-        spin=5,
-    ),
-    "fish": _Object(
-        [
-            ("dark", [(-560, 0), (-1000, -480), (-880, 0), (-1000, 480)]),
-            ("dark", [(-200, -380), (60, -760), (420, -420)]),
-            ("main", _oval(140, 0, 840, 520)),
-            ("pale", [(-60, -505), (110, -518), (40, 0), (110, 518), (-60, 505), (-130, 0)]),
-            ("white", _oval(610, -140, 150, 150)),
-            ("ink", _oval(650, -130, 80, 80)),
-        ],
-        sway=8,
-        faces=True,
-    ),
-    "star": _Object(
-        [("main", _RIM_OF_STAR), *[("dark", [(0, 0), *_RIM_OF_STAR[k : k + 2]]) for k in range(0, 10, 2)]], spin=3
-    ),
-    "car": _Object(
-        [
-            ("main", [(-1000, 380), (-1000, -40), (-620, -160), (-380, -560), (240, -560), (540, -140), (1000, 380)]),
-            ("glass", [(-430, -170), (-300, -460), (200, -460), (400, -170)]),
-            *[("ink", _oval(x, 400, 250, 250)) for x in (-530, 530)],
-            *[("grey", _oval(x, 400, 120, 120)) for x in (-530, 530)],
-        ],
-        sway=2,
-        faces=True,
-    ),
-    "kite": _Object(
-        [
-            ("pale", [(-26, 280), (26, 280), (-60, 700), (40, 980), (-20, 980), (-110, 700)]),
-            ("main", [(0, -1000), (600, -400), (0, 320), (-600, -400)]),
-            ("pale", [(0, -1000), (600, -400), (0, -400)]),
-            ("pale", [(0, 320), (-600, -400), (0, -400)]),
-        ],
-        sway=14,
-    ),
-    "box": _Object(
-        [
-            *[("light", _oval(x, -780, 260, 170)) for x in (-300, 300)],
-            ("main", _rect(-780, -420, 780, 900)),
-            ("main", _rect(-880, -640, 880, -260)),
-            ("dark", _rect(420, -260, 780, 900)),
-            ("pale", _rect(-170, -640, 170, 900)),
-        ],
-        sway=4,
-    ),
-    "balloon": _Object(
-        [
-            ("gold", [(-170, 720), (170, 720), (140, 1000), (-140, 1000)]),
-            ("ink", [(-160, 500), (160, 500), (110, 760), (-110, 760)]),
-            ("main", [*_oval(0, -280, 740, 720, 150, 390), (170, 520), (-170, 520)]),
-            ("pale", [*_oval(0, -280, 300, 720, 150, 390), (70, 520), (-70, 520)]),
-        ],
-        sway=5,
-    ),
-    "triangle": _Object(
-        [("main", [(0, -950), (960, 720), (-960, 720)]), ("dark", [(0, -950), (960, 720), (330, 720)])], sway=7
-    ),
-    "rocket": _Object(
-        [
-            ("gold", [(-180, 540), (180, 540), (0, 1000)]),
-            *[("dark", [(x * 250, 60), (x * 620, 440), (x * 600, 720), (x * 200, 520)]) for x in (-1, 1)],
-            ("pale", [*_NOSE, (330, 300), (240, 560), (-240, 560), (-330, 300), *((-x, y) for x, y in _NOSE[::-1])]),
-            ("main", [*_NOSE, *((-x, y) for x, y in _NOSE[::-1])]),
-            ("glass", _oval(0, 0, 170, 170)),
-        ],
-        sway=6,
-    ),
-    "butterfly": _Object(
-        [
-            *[("dark", _oval(side * 400, 400, 480, 330, turned=side * 48)) for side in (-1, 1)],
-            *[("main", _oval(side * 500, -330, 640, 400, turned=side * -42)) for side in (-1, 1)],
-            *[("pale", _oval(side * 640, -450, 250, 150, turned=side * -42)) for side in (-1, 1)],
-            ("ink", _oval(0, 60, 110, 600)),
-        ],
-        sway=10,
-    ),
+_STAR = [_oval(0, 0, r, r, 36 * k - 90, 36 * k - 90)[0] for k, r in enumerate((1000, 430) * 5)]
+_HULL = [(0, -1000), (240, -640), (320, -200), (320, 300), (220, 560)]
+_OBJECTS: dict[str, list[tuple[str, _Polygon]]] = {
+    "ball": [
+        ("main", _oval(0, 0, 1000, 1000)),
+        *(("pale", [(0, 0), *_oval(0, 0, 1000, 1000, a, a + 60)]) for a in (0, 120, 240)),
+    ],
+    "fish": [
+        ("dark", [(-560, 0), (-1000, -480), (-880, 0), (-1000, 480)]),
+        ("main", _oval(140, 0, 840, 520)),
+        ("white", _oval(610, -140, 150, 150)),
+        ("ink", _oval(650, -130, 80, 80)),
+    ],
+    "star": [("main", _STAR), *(("dark", [(0, 0), *_STAR[k : k + 2]]) for k in range(0, 10, 2))],
+    "car": [
+        ("main", [(-1000, 380), (-1000, -40), (-620, -160), (-380, -560), (240, -560), (540, -140), (1000, 380)]),
+        ("glass", [(-430, -170), (-300, -460), (200, -460), (400, -170)]),
+        *(("ink", _oval(x, 400, 250, 250)) for x in (-530, 530)),
+    ],
+    "kite": [
+        ("pale", [(-26, 280), (26, 280), (-60, 700), (40, 980), (-20, 980), (-110, 700)]),
+        ("main", [(0, -1000), (600, -400), (0, 320), (-600, -400)]),
+        ("pale", [(0, -1000), (600, -400), (0, -400)]),
+    ],
+    "box": [
+        ("main", _rect(-780, -420, 780, 900)),
+        ("dark", _rect(-880, -640, 880, -260)),
+        ("pale", _rect(-170, -640, 170, 900)),
+        *(("main", _oval(x, -780, 260, 170)) for x in (-300, 300)),
+    ],
+    "balloon": [
+        ("gold", [(-170, 720), (170, 720), (140, 1000), (-140, 1000)]),
+        ("main", [*_oval(0, -280, 740, 720, 150, 390), (170, 620), (-170, 620)]),
+        ("pale", [*_oval(0, -280, 300, 720, 150, 390), (70, 620), (-70, 620)]),
+    ],
+    "triangle": [("main", [(0, -950), (960, 720), (-960, 720)]), ("dark", [(0, -950), (960, 720), (330, 720)])],
+    "rocket": [
+        ("gold", [(-180, 540), (180, 540), (0, 1000)]),
+        *(("dark", [(x * 250, 60), (x * 620, 440), (x * 600, 720), (x * 200, 520)]) for x in (-1, 1)),
+        ("main", [*_HULL, *((-x, y) for x, y in _HULL[::-1])]),
+        ("glass", _oval(0, -100, 170, 170)),
+    ],
+    "butterfly": [
+        *(("dark", _oval(side * 420, 420, 400, 420)) for side in (-1, 1)),
+        *(("main", _oval(side * 540, -340, 560, 520)) for side in (-1, 1)),
+        ("ink", _oval(0, 60, 110, 700)),
+    ],
 }
+"""The parts of each object: a tone, and a polygon of radius 1000 around the object's centre."""
 _COLOURS: dict[str, _Colour] = {
     "red": (222, 52, 52),
     "yellow": (252, 206, 46),
@@ -175,211 +122,128 @@ _COLOURS: dict[str, _Colour] = {
     "turquoise": (38, 190, 184),
 }
 _SIZES = {"large": 46, "small": 29}  # radius in pixels
-_WHITE = (255, 255, 255)
+_WHITE, _INK = (255, 255, 255), (44, 36, 48)
 
 
 def _tones_of(colour: _Colour) -> dict[str, _Colour]:
     """The colours of the parts of an object."""
-    return {
-        "main": colour,
-        "dark": _mix(colour, (30, 10, 40), 80),
-        "light": _mix(colour, _WHITE, 120),
-        "pale": _mix(colour, _WHITE, 205),
-        "ink": (44, 36, 48),
-        "white": _WHITE,
-        "glass": (206, 232, 246),
-        "grey": (190, 192, 198),
-        "gold": (250, 206, 84),
-    }
+    tones = {"main": colour, "dark": _mix(colour, (30, 10, 40), 80), "pale": _mix(colour, _WHITE, 205)}
+    return {**tones, "ink": _INK, "white": _WHITE, "glass": (206, 232, 246), "gold": (250, 206, 84)}
 
 
 # --- places -----------------------------------------------------------------------------------------------------------
 
 
-class _Layer(NamedTuple):
-    """A picture that is being drawn, RGB uint8 (240, width, 3), and where it is seen, uint8 (240, width)."""
+class _Things(NamedTuple):
+    """What stands in rows in a layer: shapes of which the foot is (0, 0), in a colour between two."""
 
-    image: Image
-    mask: Image
+    shapes: list[_Polygon]
+    colours: tuple[_Colour, _Colour]
+    rows: range
+    apart: int
+    jitter: int = 0
 
-    def fill(self, points: _Polygon, colour: _Colour) -> None:
-        """Draw a polygon, in whole pixels."""
-        cv2.fillPoly(self.image, [np.array(points, np.int32)], colour, cv2.LINE_AA)
-        cv2.fillPoly(self.mask, [np.array(points, np.int32)], (255,))
+    def draw(self, layer: Image, dice: RandomState) -> None:
+        """Draw them, every second row between those of the row before."""
+        for number, y in enumerate(self.rows):
+            for x in range(-(number % 2) * self.apart // 2, layer.shape[1] + self.apart, self.apart):
+                foot = np.array([x, y]) + dice.randint(-self.jitter, self.jitter + 1, 2)
+                _fill(layer, [np.array(shape) + foot for shape in self.shapes], _mix(*self.colours, dice.randint(256)))
 
 
-def _layer(dice: RandomState, width: int, top: _Colour, bottom: _Colour, start: int = 0) -> _Layer:
-    """A gradient from row `start` to the last one, with a fine grain; nothing of it is seen yet."""
+def _fill(layer: Image, polygons: Iterable[NDArray[np.int64]], colour: _Colour) -> None:
+    """Draw polygons into a layer, RGB with where it is seen, in whole pixels."""
+    for points in polygons:
+        cv2.fillPoly(layer, [points.astype(np.int32)], (*colour, 255), cv2.LINE_AA)
+
+
+class _Place(NamedTuple):
+    """Sky and ground between two colours each, the ground's first row, what stands behind and before, a far ridge."""
+
+    sky: tuple[_Colour, _Colour]
+    ground: tuple[_Colour, _Colour]
+    horizon: int
+    behind: list[_Things]
+    before: list[_Things]
+    ridge: _Colour | None = None
+
+
+_CLOUDS = _Things(
+    [_oval(0, 0, 17, 12), _oval(15, -5, 20, 16), _oval(32, 0, 17, 12)], (_WHITE,) * 2, range(50, 51), 110, 24
+)
+_PINE = [[(0, -tall), (wide, low), (-wide, low)] for tall, wide, low in ((46, 16, 0), (60, 12, -20), (70, 8, -40))]
+_CACTUS = [_oval(0, -26, 5, 28), _rect(-12, -24, 12, -20), _oval(-12, -30, 3, 10), _oval(12, -30, 3, 10)]
+_BLUE = ((92, 168, 232), (214, 236, 250))
+_PLACES = {
+    "over green hills": _Place(
+        _BLUE, ((126, 190, 84), (68, 138, 52)), 190, [_CLOUDS],
+        [_Things([_oval(0, -14, 11, 14)], ((48, 112, 60), (92, 156, 84)), range(204, 236, 15), 37, 7)], (128, 170, 190),
+    ),
+    "by a brick wall": _Place(
+        ((206, 194, 180),) * 2, ((176, 172, 166), (136, 132, 128)), 208,
+        [_Things([_rect(1, 1, 34, 13)], ((186, 92, 70), (130, 70, 60)), range(0, HEIGHT, 15), 36)], [],
+    ),
+    "under a starry sky": _Place(
+        ((16, 22, 62), (112, 88, 150)), ((26, 34, 62), (14, 18, 40)), 220,
+        [_Things([[(0, -3), (1, 0), (0, 3), (-1, 0)]], ((255, 250, 214), (190, 190, 230)), range(8, 160, 14), 24, 10)],
+        [_Things(_PINE, ((20, 28, 56), (34, 44, 78)), range(222, 223), 31, 8)], (62, 58, 118),
+    ),
+    "over a checkered floor": _Place(
+        ((238, 214, 186), (198, 170, 150)), ((244, 238, 226), (230, 220, 206)), 140,
+        [_Things([_rect(0, -130, 10, 0)], ((226, 200, 172),) * 2, range(130, 131), 28)],
+        [_Things([_rect(0, 0, 19, 19)], ((120, 112, 108), (96, 88, 88)), range(140, HEIGHT, 20), 40)],
+    ),
+    "above the blue sea": _Place(
+        _BLUE, ((52, 140, 196), (14, 74, 140)), 168, [_CLOUDS],
+        [_Things([_oval(0, 0, 16, 5, 180, 360)], ((222, 242, 248), (120, 190, 220)), range(180, HEIGHT, 14), 48, 6)],
+    ),
+    "in a snowy forest": _Place(
+        ((176, 204, 228), (232, 240, 246)), ((248, 252, 255), (204, 220, 238)), 196, [],
+        [_Things(_PINE, ((44, 98, 84), (96, 140, 130)), range(206, 236, 14), 43, 9)], (206, 222, 236),
+    ),
+    "over a city skyline": _Place(
+        ((70, 62, 132), (255, 194, 120)), ((58, 48, 96), (44, 40, 84)), 200, [],
+        [
+            _Things([_rect(0, -74, 31, 20)], ((64, 54, 104), (40, 36, 78)), range(226, 250, 12), 34, 18),
+            _Things([_rect(0, 0, 4, 5)], ((255, 218, 128), (70, 60, 108)), range(204, 236, 11), 17),
+        ],
+        (164, 96, 136),
+    ),
+    "over a flower meadow": _Place(
+        ((120, 190, 240), (236, 244, 240)), ((116, 182, 82), (84, 154, 66)), 150, [_CLOUDS],
+        [_Things([_oval(0, 0, 4, 4)], ((250, 214, 96), (226, 90, 130)), range(160, 244, 9), 20, 7)], (124, 172, 120),
+    ),
+    "in a sandy desert": _Place(
+        ((250, 178, 112), (255, 230, 178)), ((248, 208, 142), (214, 154, 86)), 190, [],
+        [_Things(_CACTUS, ((60, 112, 74), (70, 130, 84)), range(206, 236, 20), 96, 12)], (226, 168, 100),
+    ),
+}  # fmt: skip
+
+
+def _gradient(dice: RandomState, width: int, top: _Colour, bottom: _Colour, start: int = 0) -> Image:
+    """A layer: a gradient from row `start` to the last one, with a fine grain; nothing of it is seen yet."""
     parts = (np.arange(HEIGHT) - start).clip(0)[:, None] * 256 // (HEIGHT - start)
     rows = (np.array(top) + ((np.array(bottom) - np.array(top)) * parts >> 8)).astype(np.int16)
     grain = dice.randint(-6, 7, (HEIGHT, width)).astype(np.int16)
     # One channel after another: NumPy adds whole rows much faster than three numbers at a time.
     channels = [(rows[:, channel, None] + grain).clip(0, 255).astype(np.uint8) for channel in range(3)]
-    return _Layer(cv2.merge(channels).astype(np.uint8, copy=False), np.zeros((HEIGHT, width), np.uint8))
+    return cv2.merge([*channels, np.zeros((HEIGHT, width), np.uint8)]).astype(np.uint8, copy=False)
 
 
-def _ridge(dice: RandomState, width: int, top: int, rough: int) -> _Polygon:
-    """A rolling horizon around row `top`, closed along the bottom edge; `rough` is its height in pixels."""
-    waves = [(rough, dice.randint(60, 110)), (rough // 2, dice.randint(150, 230)), (rough // 4, dice.randint(380, 520))]
-    line = [
-        (x, top + sum(high * _sin(x * often // 100 + often) >> 10 for high, often in waves))
-        for x in range(-4, width + 8, 4)
-    ]
-    return [*line, (width + 8, HEIGHT + 4), (-4, HEIGHT + 4)]
-
-
-def _clouds(far: _Layer, dice: RandomState) -> None:
-    for x in range(30, _FAR, 110):
-        y = dice.randint(28, 78)
-        for n in range(5):
-            far.fill(_oval(x + 13 * n, y - dice.randint(0, 8), 17 - 2 * abs(n - 2), 14 - 2 * abs(n - 2)), _WHITE)
-
-
-def _trees(far: _Layer, near: _Layer, dice: RandomState) -> None:
-    _clouds(far, dice)
-    for x in range(dice.randint(0, 30), _NEAR, 37):
-        tall = dice.randint(8, 14)
-        near.fill(_rect(x - 2, 190 - tall, x + 2, 212), (104, 78, 52))
-        near.fill(_oval(x, 184 - tall, tall, tall + 2), (48, 112, 60))
-        near.fill(_oval(x - 2, 181 - tall, tall - 5, tall - 4), (78, 146, 78))
-
-
-def _bricks(far: _Layer, near: _Layer, dice: RandomState) -> None:
-    for top in range(0, HEIGHT, 15):
-        for x in range(-36 + top // 15 % 2 * 18, _FAR, 36):
-            brick = _mix((186, 92, 70), (130, 70, 60), dice.randint(0, 256))
-            far.image[top : top + 13, max(x, 0) : x + 34] = brick
-            far.image[top : top + 2, max(x, 0) : x + 34] = _mix(brick, (255, 240, 220), 60)
-
-
-def _stars(far: _Layer, near: _Layer, dice: RandomState) -> None:
-    for x, y, ray in zip(dice.randint(0, _FAR, 90), dice.randint(0, 170, 90), dice.randint(1, 4, 90), strict=True):
-        far.fill([(x, y - ray), (x + 1, y), (x, y + ray), (x - 1, y)], (255, 250, 214))
-    _pines(far, near, dice, (20, 28, 56))
-
-
-def _tiles(far: _Layer, near: _Layer, dice: RandomState) -> None:
-    for x in range(0, _FAR, 28):
-        far.image[:130, x : x + 10] -= np.uint8(12)
-    far.image[118:130] = (246, 240, 230)
-    # Averaged over 4 x 4 samples per pixel: they would flicker near the horizon otherwise.
-    across = np.arange(-_NEAR * 2, _NEAR * 2, dtype=np.int32)
-    down = np.arange(60, 60 + (HEIGHT - 130) * 4, dtype=np.int32)[:, None]
-    odd = (across * 25 // (down * 12) + 1600 // down) & 1
-    share = odd.reshape(HEIGHT - 130, 4, _NEAR, 4).sum(axis=(1, 3))[:, :, None]
-    near.image[130:] = near.image[130:] * (24 - share) // 24
-    near.mask[130:] = 255
-
-
-def _waves(far: _Layer, near: _Layer, dice: RandomState) -> None:
-    _clouds(far, dice)
-    for k, top in enumerate((176, 196, 216)):
-        start = dice.randint(0, 360)
-        crest = [(x, top - ((4 + k) * abs(_sin(x * 4 + start)) >> 10)) for x in range(-2, _NEAR + 4, 2)]
-        near.fill([*crest, (_NEAR + 4, 244), (-2, 244)], _mix((44, 132, 190), (14, 74, 140), k * 100))
-        near.fill([*crest, *((x, y + 3) for x, y in reversed(crest))], (222, 242, 248))
-
-
-def _pines(far: _Layer, near: _Layer, dice: RandomState, colour: _Colour = (44, 98, 84)) -> None:
-    for x in range(dice.randint(0, 24), _NEAR, 29):
-        tall = dice.randint(40, 90)
-        for tier in range(3):
-            low, wide = 214 - tier * tall // 4, tall * (7 - 2 * tier) // 22
-            near.fill([(x, low - tall // 2), (x + wide, low), (x - wide, low)], _mix(colour, _WHITE, tier * 14))
-
-
-def _houses(far: _Layer, near: _Layer, dice: RandomState) -> None:
-    for left in range(-10, _NEAR, 34):
-        top, wall = dice.randint(140, 200), _mix((64, 54, 104), (44, 40, 84), dice.randint(0, 256))
-        near.fill(_rect(left, top, left + 32, 242), wall)
-        for x in range(left + 5, left + 28, 9):
-            for y in range(top + 7, 236, 11):
-                near.fill(_rect(x, y, x + 4, y + 5), (255, 218, 128) if dice.randint(0, 2) else wall)
-
-
-def _flowers(far: _Layer, near: _Layer, dice: RandomState) -> None:
-    _clouds(far, dice)
-    near.fill(_rect(-2, 150, _NEAR, 242), (116, 182, 82))
-    for y in range(156, 248, 2):  # from the back to the front, growing
-        for x in dice.randint(0, _NEAR, 4):
-            near.fill([(x - 1, y), (x + 1, y), (x + 1, y - 3 - (y - 140) // 9)], (70, 140, 56))
-        x, petal = dice.randint(0, _NEAR), 2 + (y - 140) // 27
-        colours = (246, 246, 240), (250, 214, 96), (236, 110, 122), (176, 132, 214)
-        near.fill(_oval(x, y, petal, petal), colours[dice.randint(0, 4)])
-
-
-def _cacti(far: _Layer, near: _Layer, dice: RandomState) -> None:
-    for x in range(dice.randint(10, 60), _NEAR, 104):
-        tall = dice.randint(30, 48)
-        near.fill(_oval(x, 196 - tall // 2, 5, tall), (60, 112, 74))
-        for side in (-1, 1):
-            high = 190 - tall // 2 - side * 4
-            near.fill(_rect(x, high, x + side * 12, high + 4), (60, 112, 74))
-            near.fill(_oval(x + side * 12, high - 5, 3, 10), (60, 112, 74))
-
-
-class _Place(NamedTuple):
-    """A sky between two colours, a far ridge, the near ground, whose first row is `top`, and what stands there."""
-
-    sky: tuple[_Colour, _Colour]
-    far: _Colour | None
-    near: tuple[_Colour, _Colour]
-    draw: Callable[[_Layer, _Layer, RandomState], None]
-    light: _Colour | None = None  # of the sun or the moon
-    top: int = 204
-    rough: int = 8
-
-
-_BLUE = ((92, 168, 232), (214, 236, 250))
-_PLACES = {
-    "over green hills": _Place(
-        _BLUE, (128, 170, 190), ((126, 190, 84), (68, 138, 52)), _trees, (255, 244, 196), 194, 12
-    ),
-    "by a brick wall": _Place(((206, 194, 180),) * 2, None, ((176, 172, 166), (136, 132, 128)), _bricks, rough=0),
-    "under a starry sky": _Place(
-        ((16, 22, 62), (112, 88, 150)), (62, 58, 118), ((26, 34, 62), (14, 18, 40)), _stars, (250, 244, 214), 220
-    ),
-    "over a checkered floor": _Place(
-        ((238, 214, 186), (198, 170, 150)), None, ((244, 238, 226), (230, 220, 206)), _tiles, top=HEIGHT
-    ),
-    "above the blue sea": _Place(_BLUE, (52, 138, 190), ((30, 104, 168), (24, 92, 156)), _waves, top=236, rough=2),
-    "in a snowy forest": _Place(
-        ((176, 204, 228), (232, 240, 246)), (206, 222, 236), ((248, 252, 255), (204, 220, 238)), _pines
-    ),
-    "over a city skyline": _Place(
-        ((70, 62, 132), (255, 194, 120)), (164, 96, 136), ((58, 48, 96), (44, 40, 84)), _houses, (255, 238, 180), 234, 0
-    ),
-    "over a flower meadow": _Place(
-        ((120, 190, 240), (236, 244, 240)), (124, 172, 120), ((84, 154, 66), (84, 154, 66)), _flowers, top=HEIGHT
-    ),
-    "in a sandy desert": _Place(
-        ((250, 178, 112), (255, 230, 178)),
-        (226, 168, 100),
-        ((248, 208, 142), (214, 154, 86)),
-        _cacti,
-        (255, 248, 208),
-        190,
-    ),
-}
-
-
-def _backdrop(place: _Place, dice: RandomState) -> tuple[_Layer, _Layer]:
-    """The far layer, which is seen everywhere, and the near one, whose mask says where it is seen."""
-    far, near = _layer(dice, _FAR, *place.sky), _layer(dice, _NEAR, *place.near, start=min(place.top, HEIGHT - 1))
-    if place.light:
-        x, y = dice.randint(40, 290), dice.randint(34, 64)
-        for ring in range(4, -1, -1):
-            far.fill(_oval(x, y, 15 + ring * 5, 15 + ring * 5), _mix(place.light, place.sky[0], ring * 40))
-    if place.far:
-        for top, part in ((132, 90), (160, 0)):
-            far.fill(_ridge(dice, _FAR, top, 16), _mix(place.far, place.sky[1], part))
-    ground = near.image.copy()
-    place.draw(far, near, dice)
-    if place.top < HEIGHT:
-        shape = np.zeros_like(near.mask)
-        cv2.fillPoly(shape, [np.array(_ridge(dice, _NEAR, place.top, place.rough), np.int32)], (255,))
-        cv2.copyTo(ground, shape, near.image)
-        np.maximum(near.mask, shape, out=near.mask)
+def _backdrop(place: _Place, dice: RandomState) -> tuple[Image, Image]:
+    """The far layer, which is seen everywhere, and the near one, RGB with where it is seen, uint8 (240, width, 4)."""
+    far = _gradient(dice, WIDTH + _FAR_PAN, *place.sky)
+    near = _gradient(dice, WIDTH + _NEAR_PAN, *place.ground, start=place.horizon)
+    for things in place.behind:
+        things.draw(far, dice)
+    for top, part in ((132, 90), (160, 0)) if place.ridge else ():
+        often, start = dice.randint(60, 230), dice.randint(360)
+        line = [(x, top + (16 * _sin(x * often // 100 + start) >> 10)) for x in range(-4, far.shape[1] + 8, 4)]
+        colour = _mix(place.ridge or _WHITE, place.sky[1], part)
+        _fill(far, [np.array([*line, (far.shape[1] + 4, HEIGHT), (-4, HEIGHT)])], colour)
+    near[place.horizon :, :, 3] = 255
+    for things in place.before:
+        things.draw(near, dice)
     return far, near
 
 
@@ -461,41 +325,34 @@ def _index(*content: int) -> int:
     return number * pow(_STRIDE, -1, _COMBINATIONS) % _COMBINATIONS
 
 
-def _pose(index: int, t: int) -> tuple[int, int, int, int]:
-    """The object of scene `index` in frame `t`: centre and radius in sixteenths of a pixel, and angle in degrees."""
-    size, _, motion, _, name = _scene(index)
-    dice, thing = RandomState(index), _OBJECTS[name]
-    phase, aside = dice.randint(0, 360), dice.randint(-36, 37)
-    radius, done = _SIZES[size] * _PIXEL, t * 1024 // (NUM_FRAMES - 1)
-    edge = radius * 9 // 8 + 8 * _PIXEL
-    x, y = (WIDTH // 2 + aside) * _PIXEL, HEIGHT // 2 * _PIXEL
-    across = edge + (WIDTH * _PIXEL - 2 * edge) * done // 1024
-    tall, beat, heading = HEIGHT * _PIXEL - 2 * edge, t % 24, 1
-    if motion == "moves to the left":
-        x, heading = WIDTH * _PIXEL - across, -1
-    elif motion in ("moves to the right", "bounces along", "zigzags along"):
-        x = across
-    if motion == "bounces along":
-        y = HEIGHT * _PIXEL - edge - tall * beat * (24 - beat) // 144
-    elif motion == "zigzags along":
-        y = edge + tall * min(beat, 24 - beat) // 12
-    elif motion == "moves in circles":
-        x, y = x + (62 * _PIXEL * _sin(t * 10 + phase + 90) >> 10), y + (tall // 2 * _sin(t * 10 + phase) >> 10)
-    elif motion == "comes closer":
-        radius = radius * (360 + (664 * done >> 10)) >> 10
-    elif motion in ("rises slowly", "falls slowly"):
-        y = edge + tall * (1024 - done if motion == "rises slowly" else done) // 1024
-    return x, y, radius, thing.spin * t * heading + (thing.sway * _sin(t * 9 + phase) >> 10)
-
-
 def _placed(index: int, t: int) -> list[NDArray[np.int32]]:
     """The points of each part of the object in frame `t`, int32 (n, 2) in sixteenths of a pixel."""
-    _, _, motion, _, name = _scene(index)
-    x, y, radius, angle = _pose(index, t)
+    size, _, motion, _, name = _scene(index)
+    dice = RandomState(index)
+    phase, aside = dice.randint(0, 360), dice.randint(-36, 37)
+    radius, done, beat = _SIZES[size] * _PIXEL, t * 1024 // (NUM_FRAMES - 1), t % 24
+    edge = radius * 9 // 8 + 8 * _PIXEL
+    wide, tall = WIDTH * _PIXEL - 2 * edge, HEIGHT * _PIXEL - 2 * edge
+    x, y = (WIDTH // 2 + aside) * _PIXEL, HEIGHT // 2 * _PIXEL
+    across = edge + wide * done // 1024
+    x, y, radius = {
+        "moves to the right": (across, y, radius),
+        "moves to the left": (WIDTH * _PIXEL - across, y, radius),
+        "bounces along": (across, edge + tall - tall * beat * (24 - beat) // 144, radius),
+        "zigzags along": (across, edge + tall * min(beat, 24 - beat) // 12, radius),
+        "moves in circles": (
+            x + (62 * _PIXEL * _sin(t * 10 + phase + 90) >> 10),
+            y + (tall // 2 * _sin(t * 10 + phase) >> 10),
+            radius,
+        ),
+        "comes closer": (x, y, radius * (360 + (664 * done >> 10)) >> 10),
+        "rises slowly": (x, edge + tall * (1024 - done) // 1024, radius),
+        "falls slowly": (x, edge + tall * done // 1024, radius),
+    }[motion]
+    angle, side = _SWAY * _sin(t * 9 + phase) >> 10, -1 if motion == "moves to the left" else 1
     sine, cosine = _sin(angle), _sin(angle + 90)
-    side = -1 if _OBJECTS[name].faces and motion == "moves to the left" else 1
     turn = np.array([[side * cosine, side * sine], [-sine, cosine]])
-    points = [np.array(polygon) @ turn * radius // (1024 * _UNIT) + (x, y) for _, polygon in _OBJECTS[name].parts]
+    points = [np.array(polygon) @ turn * radius // (1024 * 1000) + (x, y) for _, polygon in _OBJECTS[name]]
     return [part.astype(np.int32) for part in points]
 
 
@@ -506,16 +363,17 @@ def frames(index: int, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterator
     """
     _, colour, _, place, name = _scene(index)
     far, near = _backdrop(_PLACES[place], RandomState(index))
+    far, near, mask = far[..., :3], near[..., :3], near[..., 3]
     tones = _tones_of(_COLOURS[colour])
     for t in positions:
         far_x, near_x = _FAR_PAN * t // (NUM_FRAMES - 1), _NEAR_PAN * t // (NUM_FRAMES - 1)
-        frame = far.image[:, far_x : far_x + WIDTH].copy()
+        frame = far[:, far_x : far_x + WIDTH].copy()
         view = slice(near_x, near_x + WIDTH)
-        cv2.copyTo(near.image[:, view], near.mask[:, view], frame)
+        cv2.copyTo(near[:, view], mask[:, view], frame)
         placed = _placed(index, t)
         for thickness, tone in ((_RIM, "white"), (_OUTLINE, "ink")):
             cv2.polylines(frame, placed, True, tones[tone], thickness, cv2.LINE_AA, _SHIFT)
-        for (tone, _), points in zip(_OBJECTS[name].parts, placed, strict=True):
+        for (tone, _), points in zip(_OBJECTS[name], placed, strict=True):
             cv2.fillPoly(frame, [points], tones[tone], cv2.LINE_AA, _SHIFT)
         yield frame
 
