@@ -25,7 +25,7 @@ from perturbations.base import storage
 from perturbations.cli.main import main
 from perturbations.datasets.registry import adapters
 from perturbations.exports import corpus, croissant
-from perturbations.exports.registry import Request, Terms
+from perturbations.exports.registry import Request
 from perturbations.manifest import files, parquet
 from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, MultimodalRow, QuarantineRow
 
@@ -36,13 +36,13 @@ PLACES = {
     "pairs": ("pairs", "mlvp/multimodal.parquet"),
 }
 SHOWN = {"rai:dataBiases": ["drawn by one hand"], "rai:personalSensitiveInformation": ["None."]}
-TERMS = Terms(
-    license="CC-BY-4.0",
-    creator=("A. Author", "Ünal Ö."),
-    citation="@misc{data}",
-    url="https://data.test/x",
-    rai=SHOWN,
-)
+TERMS: dict[str, Any] = {
+    "license": "CC-BY-4.0",
+    "creator": ("A. Author", "Ünal Ö."),
+    "citation": "@misc{data}",
+    "url": "https://data.test/x",
+    "rai": SHOWN,
+}
 LEFT_OUT = "1 clip was left out; left_out.csv has the reasons."
 SIMULATED = "Perturbations are simulated; natural ones may differ from them."
 REJECTED = "The fidelity gate rejected 1 caption: left out."
@@ -56,7 +56,7 @@ def outputs(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in FORMATS:
         for kind, (what, place) in PLACES.items():
             manifest = small / "manifests/data" / place
-            done = export(name, manifest, output / name / kind, what, clean=kind != "mixes", terms=TERMS)
+            done = export(name, manifest, output / name / kind, what, clean=kind != "mixes", **TERMS)
             assert what == "captions" or not done.failed
             assert kind != "pairs" or done.written == 3 * len(ITEMS)
     return output

@@ -21,7 +21,7 @@ from test_exports import TERMS
 
 from perturbations.cli.main import main
 from perturbations.exports import card, corpus
-from perturbations.exports.registry import Request, Terms
+from perturbations.exports.registry import Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS
 
@@ -32,19 +32,19 @@ from perturbations.manifest.kinds import VIDEOS
     ("dataset", "terms", "expected"),
     [
         ("data", TERMS, {"license": "cc-by-4.0"}),
-        ("data", Terms(), {"license": "unknown", "gated": True}),
+        ("data", {}, {"license": "unknown", "gated": True}),
         ("msrvtt", TERMS, {"license": "cc-by-4.0", "gated": True, "language": ["en"]}),
         pytest.param(
-            *("demo", Terms(license="Our own: v2")),
+            *("demo", {"license": "Our own: v2"}),
             {"license": "other", "license_name": "our-own-v2", "language": ["en"]},
         ),
     ],
 )
 def test_a_card_states_its_terms_in_the_hub_s_words(
-    small: Path, tmp_path: Path, dataset: str, terms: Terms, expected: dict[str, Any]
+    small: Path, tmp_path: Path, dataset: str, terms: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     exported = corpus.read(Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path))
-    request = Request(manifest=exported.request.manifest, output=tmp_path, terms=terms)
+    request = Request(manifest=exported.request.manifest, output=tmp_path, **terms)
     for has_videos in (True, False):
         videos = {("clean", "a")} if has_videos else set()
         card.finish(replace(exported, request=request, dataset=dataset, count=5_000, videos=videos), [], [], [])

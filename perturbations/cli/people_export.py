@@ -11,7 +11,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.project import need_models
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.exports import registry
-from perturbations.exports.registry import MEGABYTE, Request, Terms
+from perturbations.exports.registry import MEGABYTE, Request
 from perturbations.manifest.kinds import RowKind
 
 
@@ -108,13 +108,11 @@ def _export(options: argparse.Namespace) -> int:
         global_gallery=options.global_gallery,
         clean=options.clean,
         shard_bytes=options.shard_size * MEGABYTE,
-        terms=Terms(
-            license=options.license,
-            creator=tuple(options.creator),
-            citation=options.citation,
-            url=options.url,
-            rai=read_rai(options.rai) if options.rai else {},
-        ),
+        license=options.license,
+        creator=tuple(options.creator),
+        citation=options.citation,
+        url=options.url,
+        rai=read_rai(options.rai) if options.rai else {},
     )
     kind = files.kind_of(options.manifest)
     files.check(options.manifest, kind)

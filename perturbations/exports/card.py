@@ -6,9 +6,9 @@ What the card says is what the manifest knows of the corpus, and the terms that 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -31,17 +31,13 @@ _LICENSES = re.compile(
 """Names of licences on the Hub (https://huggingface.co/docs/hub/repositories-licenses); another one is `other`."""
 
 
-class Config(NamedTuple):
-    """A part of a dataset that can be loaded by its name: the patterns of its files.
+def config(name: str, patterns: Iterable[str], *, is_default: bool = False) -> dict[str, Any]:
+    """A part of a dataset that can be loaded by its name, as the front matter has it: the patterns of its files.
 
-    `is_default` says whether it is loaded where no name is given; one called `default` is without it. `features` are
-    those of `datasets`, as YAML has them; none lets the library read them from the files.
+    `is_default` says whether it is loaded where no name is given; one called `default` is without it.
     """
-
-    name: str
-    patterns: Sequence[str]
-    is_default: bool = False
-    features: Sequence[Mapping[str, Any]] = ()
+    chosen = {"default": True} if is_default else {}
+    return {"config_name": name, **chosen, "data_files": [{"split": "test", "path": list(patterns)}]}
 
 
 def adapter_of(corpus: ExportedCorpus) -> Adapter | None:
@@ -87,23 +83,29 @@ def _number(count: int, what: str) -> str:
 
 
 def finish(
-    corpus: ExportedCorpus, written: Collection[Path], configs: Sequence[Config], paragraphs: Sequence[str]
+    corpus: ExportedCorpus,
+    written: Collection[Path],
+    configs: Sequence[Mapping[str, Any]],
+    paragraphs: Sequence[str],
+    features: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Delete what an earlier export left, list what is not in this one, and write its card.
 
-    The card has the configurations, the paragraphs, and the body of the corpus's own card where it has one.
+    The card has the configurations (`config`), the paragraphs, and the body of the corpus's own card where it has one.
+    `features` are those of all configurations for `datasets`; none lets the library read them from the files.
     """
     folder.finish(corpus.request.output, written, corpus.left_out)
-    terms, manifest = corpus.request.terms, corpus.request.manifest
-    front = _front(corpus, configs)
+    request, manifest = corpus.request, corpus.request.manifest
+    front = _front(corpus, configs, features)
     counted = _number(corpus.count, corpus.in_words(corpus.records))
     if corpus.videos and corpus.records != "clips":
         counted = f"{_number(len(corpus.videos), corpus.in_words('clips'))} and {counted}"
     if left_out := lost(corpus):
         counted += f"; {left_out}: `left_out.csv` has the reasons"
-    cited = ["", "## Citation", "", "```", *shown.lines(terms.citation).splitlines(), "```"] if terms.citation else []
+    citation = request.citation
+    cited = ["", "## Citation", "", "```", *shown.lines(citation).splitlines(), "```"] if citation else []
     of_clips = corpus.in_words("The licence of the clips is that of the dataset that they were made from")
-    licensed = f"Licence: {shown.name(terms.license)}. " if terms.license else ""
+    licensed = f"Licence: {shown.name(request.license)}. " if request.license else ""
     lines = [
         "---",
         yaml.safe_dump(front, sort_keys=False, allow_unicode=False, width=120).rstrip(),
@@ -118,30 +120,24 @@ def finish(
         *cited,
         *_body(manifest.with_name(layout.name("card"))),
     ]
-    storage.write_text_if_changed(corpus.request.output / layout.name("card"), "\n".join(lines) + "\n")
+    storage.write_text_if_changed(request.output / layout.name("card"), "\n".join(lines) + "\n")
 
 
-def _front(corpus: ExportedCorpus, configs: Sequence[Config]) -> dict[str, Any]:
-    front: dict[str, Any] = {
+def _front(
+    corpus: ExportedCorpus, configs: Sequence[Mapping[str, Any]], features: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    names = [own["config_name"] for own in configs if features]
+    return {
         "pretty_name": corpus.title,
-        **_license(corpus.request.terms.license),
+        **_license(corpus.request.license),
         **({"language": [known]} if (known := language(corpus)) else {}),
         "size_categories": [next((name for most, name in _SIZES if corpus.count < most), "1M<n<10M")],
         "task_categories": list(TASKS),
         "tags": [corpus.in_words(tag) for tag in TAGS],
         **_gate(corpus),
-        "configs": [
-            {
-                "config_name": config.name,
-                **({"default": True} if config.is_default else {}),
-                "data_files": [{"split": "test", "path": list(config.patterns)}],
-            }
-            for config in configs
-        ],
+        "configs": list(configs),
+        **({"dataset_info": [{"config_name": name, "features": list(features)} for name in names]} if names else {}),
     }
-    if described := [config for config in configs if config.features]:
-        front["dataset_info"] = [{"config_name": own.name, "features": list(own.features)} for own in described]
-    return front
 
 
 def _license(name: str) -> dict[str, str]:
@@ -157,7 +153,7 @@ def _license(name: str) -> dict[str, str]:
 
 def _gate(corpus: ExportedCorpus) -> dict[str, str]:
     """What readers must agree to before they get a dataset's clips, where a repository's owner turns that on."""
-    is_free = is_synthetic(corpus) or (corpus.request.terms.license and not is_published(corpus))
+    is_free = is_synthetic(corpus) or (corpus.request.license and not is_published(corpus))
     if is_free or not corpus.videos:
         return {}
     begin = corpus.in_words("The clips are derived from")

@@ -83,23 +83,18 @@ class ExportedCorpus:
         request: the request.
         about: the metadata of its manifest.
         records: what a row of the export is: "clips", "pairs", "captions" or "queries".
-        rows: the rows of clips; those of one scenario follow each other.
-        clean: the clean clips that are exported with others.
-        captions: the dataset's clean captions.
-        sources: the dataset's clips.
-        texts: the rows of perturbed captions, where it is a manifest of these.
-        clean_texts: the clean captions that are exported with them.
+        rows, clean: the rows of clips, those of one scenario one after another; the clean ones exported with them.
+        captions, sources: the dataset's clean captions, and its clips.
+        texts, clean_texts: the rows of perturbed captions, and the clean ones that are exported with them.
         dataset: the dataset's name.
         suites, mixes, storages: the different ones of complete rows.
         has_pictures: whether a clip is a picture.
         keys: the names of items in files.
         counts: the number of complete clips per scenario.
-        quarantined: the rows without a clip.
+        quarantined, failed: the rows without a clip, and the clips whose videos could not be written.
         written, kept: the numbers of videos that were written, and that were there before.
-        failed: the clips whose videos could not be written.
         videos: the identities of the exported clips.
-        count: the number of exported rows.
-        lost: the number of captions that were left out because they have no clip.
+        count, lost: the numbers of exported rows, and of captions that were left out because they have no clip.
     """
 
     request: Request
@@ -146,11 +141,12 @@ class ExportedCorpus:
         """The clip of one item's rows, which are several of pairs only."""
         first, row = rows[0], typed_row(rows[0])
         assert isinstance(row, VideoRow | CompleteSource)
-        texts: list[PairedText] = [own for own in rows if isinstance(own, MultimodalRow) and own.accepted]
-        texts.sort(key=lambda text: (names.scenario_of_text(text), numbered(text.caption_id)))
+        texts: Iterable[PairedText] = captions
+        if isinstance(row, VideoRow):
+            accepted = (own for own in rows if isinstance(own, MultimodalRow) and own.accepted)
+            texts = sorted(accepted, key=lambda text: (names.scenario_of_text(text), numbered(text.caption_id)))
         mix, share = (first.mix, first.share) if isinstance(first, MixRow) else (None, None)
-        paired = captions if isinstance(row, CompleteSource) else texts
-        return ExportedClip(row, scenario, self.keys[row.item_id], tuple(captions), mix, share, tuple(paired))
+        return ExportedClip(row, scenario, self.keys[row.item_id], tuple(captions), mix, share, tuple(texts))
 
     def clips(self) -> Iterator[ExportedClip]:
         """The clips of all scenarios."""
@@ -163,11 +159,6 @@ class ExportedCorpus:
                 yield name, rows
         if self.clean_texts:
             yield names.CLEAN, self.clean_texts
-
-    @property
-    def rejected(self) -> int:
-        """The number of captions that the fidelity gate rejected, which are left out."""
-        return sum(not row.accepted for row in self.texts)
 
     @property
     def left_out(self) -> list[LeftOut]:
@@ -248,11 +239,10 @@ def read_texts(request: Request, *, with_clips: bool = False) -> ExportedCorpus:
     captions = _required(path, CAPTIONS) if request.clean else companion(path, CAPTIONS)
     sources = _required(path, SOURCES) if with_clips or request.clean else []
     clean_texts = captions if request.clean else ()
+    suites, about = {row.suite for row in texts if row.accepted}, files.read_metadata(path)
     corpus = ExportedCorpus(
-        request, files.read_metadata(path), "captions", sources, (), captions, sources, texts, clean_texts
+        *(request, about, "captions", sources, (), captions, sources, texts, clean_texts, texts[0].dataset, suites)
     )
-    corpus.dataset = texts[0].dataset
-    corpus.suites |= {row.suite for row in texts if row.accepted}
     for name, rows in corpus.captions_by_scenario():
         _check_once(path, name, Counter(row.caption_id for row in rows))
     return _surveyed(corpus)
@@ -262,9 +252,8 @@ def of_clean(request: Request, item_ids: set[str]) -> ExportedCorpus:
     """The corpus of these clean clips of the dataset that a manifest is of. Errors as of `read_texts`."""
     path = request.manifest
     chosen = [row for row in _required(path, SOURCES) if row.item_id in item_ids and row.status == COMPLETE]
-    return _surveyed(
-        ExportedCorpus(request, files.read_metadata(path), "queries", chosen, (), companion(path, CAPTIONS))
-    )
+    about, captions = files.read_metadata(path), companion(path, CAPTIONS)
+    return _surveyed(ExportedCorpus(request, about, "queries", chosen, captions=captions))
 
 
 def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
@@ -327,4 +316,4 @@ def left_out(row: ListedRow, problem: str) -> LeftOut:
     for file in filter(None, (row.path, row.source_path if isinstance(row, ClipRow) else None)):
         problem = problem.replace(os.path.join(os.path.dirname(file), ""), "") if "/" in file else problem
     key = ("item_id", "perturbation", "severity") if isinstance(row, ClipRow) else ("item_id",)
-    return LeftOut(name_of(row, key), problem)
+    return name_of(row, key), problem

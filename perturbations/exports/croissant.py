@@ -72,8 +72,8 @@ def write(corpus: ExportedCorpus, records: Mapping[str, Sequence[Path]], videos:
     The tables of a record set have one schema. The same tables give the same bytes: the date of publication is that of
     the folder's first export. Terms that the request lacks are reported and left out.
     """
-    terms, output, root = corpus.request.terms, corpus.request.output, storage.sha256(corpus.request.manifest)
-    responsible = {**responsible_terms(corpus), **terms.rai}
+    request, root = corpus.request, storage.sha256(corpus.request.manifest)
+    output, responsible = request.output, {**responsible_terms(corpus), **request.rai}
     if lacking := _lacking(corpus, responsible):
         _log.warning("%s lacks what data tracks ask for: %s", _NAME, ", ".join(lacking))
     distribution: list[dict[str, Any]] = []
@@ -85,8 +85,8 @@ def write(corpus: ExportedCorpus, records: Mapping[str, Sequence[Path]], videos:
     if videos:
         what = corpus.in_words("The videos, which `file_name` names; the column `sha256` has the hash of each.")
         distribution.append(_file_set("videos", what, "image/*" if corpus.has_pictures else "video/mp4", videos))
-    creators = [{"@type": "sc:Person", "name": name} for name in terms.creator]
-    named = {"license": terms.license, "creator": creators, "citeAs": terms.citation, "url": terms.url}
+    creators = [{"@type": "sc:Person", "name": name} for name in request.creator]
+    named = {"license": request.license, "creator": creators, "citeAs": request.citation, "url": request.url}
     described = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -157,7 +157,8 @@ def _maker(name: str) -> str:
 
 def _limits(corpus: ExportedCorpus, *, is_perturbed: bool) -> list[str]:
     """What users must know before they rely on it."""
-    comparability, rejected, lost = corpus.about.get("comparability"), corpus.rejected, card.lost(corpus)
+    comparability, lost = corpus.about.get("comparability"), card.lost(corpus)
+    rejected = sum(not row.accepted for row in corpus.texts)
     sentences = {
         f"Results are {comparability}.": comparability,
         f"{lost}; left_out.csv has the reasons.": lost,
@@ -182,8 +183,8 @@ def read_rai(path: Path) -> dict[str, Any]:
 
 def _lacking(corpus: ExportedCorpus, responsible: Mapping[str, Any]) -> list[str]:
     """What is still empty, each with the option that gives it."""
-    terms = corpus.request.terms
-    lacking = [f"--{name}" for name in ("license", "creator", "citation", "url") if not getattr(terms, name)]
+    given = ("license", "creator", "citation", "url")
+    lacking = [f"--{name}" for name in given if not getattr(corpus.request, name)]
     empty = [name for name in REQUIRED if responsible.get(name) in (None, "", [], {})]
     parents = responsible.get("prov:wasDerivedFrom") or ()
     if parents and not card.is_synthetic(corpus) and "@id" not in json.dumps(parents):
@@ -200,39 +201,27 @@ def _date(path: Path) -> date:
 
 def _file_object(output: Path, path: Path) -> dict[str, Any]:
     name = path.relative_to(output).as_posix()
-    return {
-        "@type": "cr:FileObject",
-        "@id": name,
-        "name": name,
-        "contentUrl": name,
-        "contentSize": f"{path.stat().st_size} B",
-        "encodingFormat": "application/x-parquet",
-        "sha256": storage.sha256(path),
-    }
+    size = {"contentSize": f"{path.stat().st_size} B", "encodingFormat": "application/x-parquet"}
+    return {**_named("FileObject", name), "contentUrl": name, **size, "sha256": storage.sha256(path)}
 
 
 def _file_set(name: str, description: str, form: str, patterns: Sequence[str]) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileSet",
-        "@id": name,
-        "name": name,
-        "description": description,
-        "encodingFormat": form,
-        "includes": patterns[0] if len(patterns) == 1 else list(patterns),
-    }
+    described = {**_named("FileSet", name), "description": description, "encodingFormat": form}
+    return {**described, "includes": patterns[0] if len(patterns) == 1 else list(patterns)}
 
 
 def _record_set(name: str, schema: pa.Schema) -> dict[str, Any]:
-    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": [_field(name, column) for column in schema]}
+    return {**_named("RecordSet", name), "field": [_field(name, column) for column in schema]}
 
 
 def _field(record_set: str, column: pa.Field) -> dict[str, Any]:
     is_list = pa.types.is_list(column.type)
-    described: dict[str, Any] = {
-        "@type": "cr:Field",
-        "@id": f"{record_set}/{column.name}",
-        "name": column.name,
-        "dataType": _TYPES[column.type.value_type if is_list else column.type],
-        "source": {"fileSet": {"@id": f"{record_set}-tables"}, "extract": {"column": column.name}},
-    }
+    kind = _TYPES[column.type.value_type if is_list else column.type]
+    source = {"fileSet": {"@id": f"{record_set}-tables"}, "extract": {"column": column.name}}
+    described = {**_named("Field", f"{record_set}/{column.name}", column.name), "dataType": kind, "source": source}
     return described | ({"isArray": True, "arrayShape": "-1"} if is_list else {})
+
+
+def _named(kind: str, identifier: str, name: str | None = None) -> dict[str, Any]:
+    """The begin of an object of Croissant's vocabulary."""
+    return {"@type": f"cr:{kind}", "@id": identifier, "name": name or identifier}

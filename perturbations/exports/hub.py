@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from perturbations.exports.videos import VideoFile
 
 _METADATA = "metadata.parquet"
 _VIDEOS = "videos"
+_FILE_NAME = pa.field("file_name", pa.string())
 
 _OTHER_FILES = 5  # of a repository: the card, the marker, the lists, the description
 
@@ -32,24 +34,27 @@ def write_videos(request: Request) -> Exported:
     names.check_files(sum(exported.counts.values()) + len(exported.counts) + _OTHER_FILES)
     folder.claim(exported)
     of_pairs = exported.records == "pairs"
-    schema = _with_file_name(columns.PAIR if of_pairs else columns.CLIP)
+    schema = (columns.PAIR if of_pairs else columns.CLIP).insert(0, _FILE_NAME)
     tables: list[Path] = []
     written: list[VideoFile] = []
     for scenario, clips in exported.scenarios():
         place = request.output / folder.DATA / scenario
-        placed = videos.place(exported, _targets(place, [clip for clip in clips if clip.texts or not of_pairs]))
+        placed = _place(exported, place, [clip for clip in clips if clip.texts or not of_pairs])
         rows = [
-            {"file_name": file.path.relative_to(place).as_posix(), **columns.of_clip(clip, file.sha256), **text}
-            for clip, file in placed.items()
+            {"file_name": path.relative_to(place).as_posix(), **columns.of_clip(clip, sha256), **text}
+            for clip, (path, sha256, _) in placed.items()
             for text in (columns.of_texts(clip) if of_pairs else [{}])
         ]
         if rows:
             tables.append(place / _METADATA)
             exported.count += columns.write(tables[-1], schema, [rows])
         written += placed.values()
-    everything = card.Config("multimodal", _patterns("*"), True) if of_pairs else card.Config("default", _patterns("*"))
-    scenarios = [card.Config(path.parent.name, _patterns(path.parent.name)) for path in tables]
-    _finish(exported, tables, written, [everything, *scenarios])
+    named = {"multimodal" if of_pairs else "default": "*", **{path.parent.name: path.parent.name for path in tables}}
+    configs = [
+        card.config(name, [f"data/{own}/{_METADATA}", f"data/{own}/{_VIDEOS}/**"], is_default=name == "multimodal")
+        for name, own in named.items()
+    ]
+    _finish(exported, tables, written, configs)
     return exported.result()
 
 
@@ -70,15 +75,15 @@ def write_captions(request: Request) -> int:
     for scenario, rows in texts.captions_by_scenario():
         tables.append(data / f"{scenario}.parquet")
         texts.count += columns.write(tables[-1], columns.CAPTION, [map(columns.of_caption, rows)])
-    scenarios = [card.Config(path.stem, (f"data/{path.name}",)) for path in tables]
-    _finish(texts, tables, [], [card.Config("default", ("data/*.parquet",)), *scenarios])
+    scenarios = [card.config(path.stem, [f"data/{path.name}"]) for path in tables]
+    _finish(texts, tables, [], [card.config("default", ["data/*.parquet"]), *scenarios])
     return len(tables)
 
 
 def _write_with_clips(texts: ExportedCorpus, data: Path) -> int:
     """Write one table with a row per caption, which names its clean clip."""
-    placed = videos.place(texts, _targets(data, list(texts.clips())))
-    of_item = {clip.row.item_id: file.path.relative_to(data).as_posix() for clip, file in placed.items()}
+    placed = _place(texts, data, list(texts.clips()))
+    of_item = {clip.row.item_id: path.relative_to(data).as_posix() for clip, (path, *_) in placed.items()}
     if not of_item:
         raise ManifestError(f"{texts.request.manifest}: no caption has a clip that can be exported")
     every = list(texts.captions_by_scenario())
@@ -86,37 +91,29 @@ def _write_with_clips(texts: ExportedCorpus, data: Path) -> int:
         [{"file_name": of_item[row.item_id], **columns.of_caption(row)} for row in rows if row.item_id in of_item]
         for _, rows in every
     )
-    texts.count = columns.write(data / _METADATA, _with_file_name(columns.CAPTION), parts)
+    texts.count = columns.write(data / _METADATA, columns.CAPTION.insert(0, _FILE_NAME), parts)
     texts.lost = sum(len(rows) for _, rows in every) - texts.count
-    everything = card.Config("default", (f"data/{_METADATA}", f"data/{_VIDEOS}/**"))
+    everything = card.config("default", [f"data/{_METADATA}", f"data/{_VIDEOS}/**"])
     _finish(texts, [data / _METADATA], [*placed.values()], [everything])
     return 1
 
 
-def _with_file_name(schema: pa.Schema) -> pa.Schema:
-    return schema.insert(0, pa.field("file_name", pa.string()))
-
-
-def _targets(place: Path, clips: Sequence[ExportedClip]) -> dict[ExportedClip, Path]:
-    """The file of each clip of a scenario: `videofolder` finds files below the folder of the table only."""
-    return {
+def _place(exported: ExportedCorpus, place: Path, clips: Sequence[ExportedClip]) -> dict[ExportedClip, VideoFile]:
+    """Put the clips of a scenario into its folder: `videofolder` finds files below the folder of the table only."""
+    targets = {
         clip: place / f"{_VIDEOS}/{names.subfolder(number, len(clips))}{clip.key}{videos.suffix(clip.row)}"
         for number, clip in enumerate(clips)
     }
-
-
-def _patterns(scenario: str) -> tuple[str, ...]:
-    return f"data/{scenario}/{_METADATA}", f"data/{scenario}/{_VIDEOS}/**"
+    return videos.place(exported, targets)
 
 
 def _finish(
-    exported: ExportedCorpus, tables: Sequence[Path], written: Sequence[VideoFile], configs: Sequence[card.Config]
+    exported: ExportedCorpus, tables: Sequence[Path], written: Sequence[VideoFile], configs: list[dict[str, Any]]
 ) -> None:
     """Write the card, with a configuration of everything and one per scenario, the description, and the hashes."""
-    hashes = {file.path: file.sha256 for file in written}
-    everything, *scenarios = (config.name for config in configs)
-    listing = ", ".join(f"`{name}`" for name in scenarios)
-    parts = f"Configurations: `{everything}` is everything; the others are {listing}."
+    hashes = {path: sha256 for path, sha256, _ in written}
+    everything, *scenarios = (f"`{config['config_name']}`" for config in configs)
+    parts = f"Configurations: {everything} is everything; the others are {', '.join(scenarios)}."
     if exported.texts and exported.videos:
         parts = "`video` is the clean clip of the caption."
     card.finish(exported, [*tables, *hashes], configs if tables else [], [_ABOUT[exported.records], parts])

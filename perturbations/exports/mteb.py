@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +21,7 @@ from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports import card, columns, corpus, folder, names, webdataset
 from perturbations.exports.corpus import ExportedClip, ExportedCorpus, PairedText
-from perturbations.exports.registry import Exported, LeftOut, Request
+from perturbations.exports.registry import Exported, Request
 from perturbations.exports.videos import VideoFile
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import COMPLETE, VideoRow
@@ -37,23 +37,12 @@ _Caption = tuple[str, str, str]
 """The id of a caption, its text, and its item."""
 
 
-class _Scenario(NamedTuple):
-    """A subset of a task: the files of its queries and of its corpus, and which document answers which query.
+_Scenario = tuple[Sequence[Path], Sequence[Path], Sequence[tuple[str, str]], Mapping[str, Any]]
+"""A subset of a task: the files of its queries and of its corpus, and which document answers which query; and what is
+perturbed by what on which side, in the columns of results, for reports."""
 
-    `perturbed` says by what and on which side, in the columns of results, for reports.
-    """
-
-    queries: Sequence[Path]
-    corpus: Sequence[Path]
-    answers: Sequence[tuple[str, str]]
-    perturbed: Mapping[str, Any]
-
-
-class _Videos(NamedTuple):
-    """The written videos of a scenario: their files, and their ids."""
-
-    paths: list[Path]
-    items: set[str]
+_Videos = tuple[list[Path], set[str]]
+"""The written videos of a scenario: their files, and their ids."""
 
 
 def write_videos(request: Request) -> Exported:
@@ -84,18 +73,17 @@ def write_videos(request: Request) -> Exported:
     if texts:
         _write_texts(captions, texts)
     tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
-    clean = written.get(names.CLEAN, _Videos([], set()))
+    clean_paths, clean_items = written.get(names.CLEAN, ([], set()))
     for scenario, (paths, items) in written.items():
         exported.count += len(items)
         answers = [(item_id, caption_id) for caption_id, _, item_id in texts if item_id in items]
         if answers:
             perturbed = _perturbed(chosen[scenario])
-            tasks["v2t"][scenario] = _Scenario(paths, [captions], answers, _on(perturbed, "query"))
+            tasks["v2t"][scenario] = paths, [captions], answers, _on(perturbed, "query")
             of_captions = [(text, video) for video, text in answers]
-            tasks["t2v"][scenario] = _Scenario([captions], paths, of_captions, _on(perturbed, "gallery"))
-        if scenario != names.CLEAN and clean.items & items:
-            same = [(item_id, item_id) for item_id in clean.items & items]
-            tasks["v2v"][scenario] = _Scenario(paths, clean.paths, same, {})
+            tasks["t2v"][scenario] = [captions], paths, of_captions, _on(perturbed, "gallery")
+        if scenario != names.CLEAN and clean_items & items:
+            tasks["v2v"][scenario] = paths, clean_paths, [(item_id, item_id) for item_id in clean_items & items], {}
     _finish(exported, tasks, "Videos are")
     return exported.result()
 
@@ -107,10 +95,10 @@ def write_captions(request: Request) -> int:
     """
     texts = corpus.read_texts(request, with_clips=True)
     folder.claim(texts)
-    videos = _write_videos(texts, dict(texts.scenarios())).get(names.CLEAN, _Videos([], set()))
+    videos = _write_videos(texts, dict(texts.scenarios())).get(names.CLEAN, ([], set()))
     scenarios: dict[str, _Scenario] = {}
     for scenario, rows in texts.captions_by_scenario():
-        members = [(row.caption_id, row.text, row.item_id) for row in rows if row.item_id in videos.items]
+        members = [(row.caption_id, row.text, row.item_id) for row in rows if row.item_id in videos[1]]
         if members:
             perturbed = {name: getattr(rows[0], name, None) for name in ("suite", "perturbation", "severity")}
             scenarios[scenario] = _asking(request, scenario, members, videos, _on(perturbed, "query"))
@@ -133,7 +121,7 @@ def write_pairs(request: Request) -> Exported:
     for video, written in _write_videos(exported, chosen).items():
         relevant: dict[str, list[tuple[PairedText, ExportedClip]]] = defaultdict(list)
         for clip in chosen[video]:
-            for text in clip.texts if clip.row.item_id in written.items else ():
+            for text in clip.texts if clip.row.item_id in written[1] else ():
                 relevant[names.scenario_of_text(text)].append((text, clip))
         for name, members in sorted(relevant.items()):
             subset = f"{video}-{name}" if name != video else video
@@ -166,11 +154,9 @@ def write_splits(request: Request) -> list[Path]:
     cells = [(row.query_id, *held[row.clip_id]) for row in answered]
     queries = _write_parts(exported, f"{names.CLEAN}-queries", cells, texts)
     answers = [(row.query_id, name) for row in answered for name in targets[row.query_id]]
-    exported.failed += [
-        LeftOut(row.query_id, "its clips cannot be exported") for row in listed if row.query_id not in texts
-    ]
+    exported.failed += [(row.query_id, "its clips cannot be exported") for row in listed if row.query_id not in texts]
     exported.count = len(answered)
-    scenarios = {names.CLEAN: _Scenario(queries, paths, answers, {})} if answered else {}
+    scenarios: dict[str, _Scenario] = {names.CLEAN: (queries, paths, answers, {})} if answered else {}
     _finish(exported, {"vt2v": scenarios}, "None is")
     return [path for path in sorted(request.output.rglob("*")) if path.is_file()]
 
@@ -214,7 +200,7 @@ def _asking(
     captions = sorted(captions)
     path = request.output / folder.DATA / f"{scenario}-queries.parquet"
     _write_texts(path, captions)
-    return _Scenario([path], videos.paths, [(caption_id, item_id) for caption_id, _, item_id in captions], perturbed)
+    return [path], videos[0], [(caption_id, item_id) for caption_id, _, item_id in captions], perturbed
 
 
 def _write_texts(path: Path, captions: Iterable[_Caption]) -> None:
@@ -232,28 +218,31 @@ def _write_videos(exported: ExportedCorpus, clips: Mapping[str, Sequence[Exporte
     groups: dict[tuple[str, ...], list[ExportedClip]] = defaultdict(list)
     for identity, clip in first.items():
         groups[tuple(scenarios_of[identity])].append(clip)
-    written = {name: _Videos([], set()) for name in clips}
+    written: dict[str, _Videos] = {name: ([], set()) for name in clips}
     for number, scenarios in enumerate(sorted(groups)):
         name = scenarios[0] if len(scenarios) == 1 else f"shared_{number:04d}"
         placed = webdataset.stage(exported, groups[scenarios])
         cells = [(clip.row.item_id, clip, file) for clip, file in placed.items()]
         paths = _write_parts(exported, f"{name}-videos", cells)
         for scenario in scenarios:
-            written[scenario].paths.extend(paths)
-            written[scenario].items.update(item_id for item_id, _, _ in cells)
-    return {name: videos for name, videos in written.items() if videos.paths}
+            written[scenario][0].extend(paths)
+            written[scenario][1].update(item_id for item_id, _, _ in cells)
+    return {name: videos for name, videos in written.items() if videos[0]}
+
+
+_VideoCell = tuple[str, ExportedClip, VideoFile]
 
 
 def _write_parts(
     exported: ExportedCorpus,
     name: str,
-    cells: Sequence[tuple[str, ExportedClip, VideoFile]],
+    cells: Sequence[_VideoCell],
     texts: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Write videos by their ids, with their `texts` where they have some, as files of limited size; returns those."""
 
-    def size(cell: tuple[str, ExportedClip, VideoFile]) -> int:
-        return webdataset.size_in_tar(("", cell[2].path))
+    def size(cell: _VideoCell) -> int:
+        return webdataset.size_in_tar(("", cell[2][0]))
 
     medium = "image" if exported.has_pictures else "video"
     schema, paths = _schema(medium, has_texts=texts is not None), []
@@ -262,9 +251,7 @@ def _write_parts(
         paths.append(exported.request.output / folder.DATA / f"{name}-{number:06d}.parquet")
         with storage.atomic_path(paths[-1]) as temporary, pq.ParquetWriter(temporary, schema, **plain) as writer:
             for group in webdataset.split(part, _GROUP_BYTES, size):
-                held = [
-                    {"bytes": _content(file.path), "path": f"{clip.key}{file.path.suffix}"} for _, clip, file in group
-                ]
+                held = [{"bytes": _content(file), "path": f"{clip.key}{file.suffix}"} for _, clip, (file, *_) in group]
                 rows: dict[str, list[Any]] = {"id": [own for own, _, _ in group], medium: held}
                 if texts is not None:
                     rows["text"] = [texts[own] for own, _, _ in group]
@@ -301,7 +288,7 @@ def _finish(exported: ExportedCorpus, tasks: Mapping[str, Mapping[str, _Scenario
         what = "query has clips" if exported.records == "queries" else "caption has a clip"
         raise ManifestError(f"{exported.request.manifest}: no {what} that can be exported")
     written: list[Path] = []
-    configs: list[card.Config] = []
+    configs: list[dict[str, Any]] = []
     described: list[dict[str, Any]] = []
     name = "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", title))
     for of_videos, scenarios in tasks.items():
@@ -309,15 +296,14 @@ def _finish(exported: ExportedCorpus, tasks: Mapping[str, Mapping[str, _Scenario
         what, prompt = _CATEGORIES[category]
         # All tasks of a folder share its configurations: those of the first one have the scenarios' plain names.
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
-        for subset, scenario in subsets.items():
+        for subset, (of_queries, of_corpus, answers, _) in subsets.items():
             qrels = output / folder.DATA / f"{subset}-qrels.parquet"
-            pairs = ({"query-id": query, "corpus-id": target, "score": 1} for query, target in sorted(scenario.answers))
+            pairs = ({"query-id": query, "corpus-id": target, "score": 1} for query, target in sorted(answers))
             columns.write(qrels, _QRELS, [pairs])
-            parts = {"corpus": scenario.corpus, "queries": scenario.queries, "qrels": [qrels]}
-            for part, paths in parts.items():
+            for part, paths in {"corpus": of_corpus, "queries": of_queries, "qrels": [qrels]}.items():
                 written += paths
                 patterns = [path.relative_to(output).as_posix() for path in paths]
-                configs.append(card.Config(f"{subset}-{part}", patterns))
+                configs.append(card.config(f"{subset}-{part}", patterns))
         described.append(
             {
                 "name": f"{name}{category.upper()}",
@@ -325,7 +311,7 @@ def _finish(exported: ExportedCorpus, tasks: Mapping[str, Mapping[str, _Scenario
                 "category": category,
                 "prompt": prompt,
                 "language": "eng-Latn",
-                "subsets": {subset: dict(scenario.perturbed) for subset, scenario in subsets.items()},
+                "subsets": {subset: dict(scenario[-1]) for subset, scenario in subsets.items()},
             }
         )
     benchmark = {

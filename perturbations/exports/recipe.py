@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -69,7 +69,7 @@ def write_videos(request: Request) -> Exported:
     donors = sorted({recipe.donors for recipe in recipes if recipe.donors is not None})
     tables = _near(locations.lying(request.manifest).absolute(), root, donors)
     folder.claim(exported)
-    every = {path for table in tables.values() for row in table.rows for path in _sources(row)}
+    every = {path for _, rows, _ in tables.values() for row in rows for path in _sources(row)}
     top = os.path.commonpath([os.path.dirname(os.path.normpath(root / path)) for path in every]) if every else root
 
     @cache
@@ -79,15 +79,15 @@ def write_videos(request: Request) -> Exported:
     records: dict[str, list[Path]] = {}
     for name, table in tables.items():
         path = request.output / folder.DATA / name
-        table.write(path, (renamed(row, named) for row in table.rows), ".")
+        rewrite(table, path, (renamed(row, named) for row in table[1]), ".")
         records[PurePosixPath(name).with_suffix("").as_posix().replace("/", "_")] = [path]
     for lacking in {layout.name(SOURCES.name), layout.name(CAPTIONS.name)} - {*tables}:
         _log.warning("%s will lack %s: there is none near %s", request.output, lacking, request.manifest)
     written = [path for paths in records.values() for path in paths]
     exported.count = sum(exported.counts.values())
     configs = [
-        card.Config(name, [path.relative_to(request.output).as_posix()], path.name == layout.name(VIDEOS.name))
-        for name, (path,) in records.items()
+        card.config(name, [f"{folder.DATA}/{path}"], is_default=Path(path).name == layout.name(VIDEOS.name))
+        for name, path in zip(records, tables, strict=True)
     ]
     digest = folder.write_sums(request.output, only=written)
     card.finish(exported, written, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
@@ -96,24 +96,22 @@ def write_videos(request: Request) -> Exported:
     return replace(exported.result(), recipes=exported.count)
 
 
-@dataclass(frozen=True)
-class Table:
-    """A manifest: its kind, its rows as stored, and its metadata."""
-
-    kind: RowKind[Any]
-    rows: Sequence[Any]
-    about: Mapping[str, Any]
-
-    def write(self, path: Path, rows_of: Iterable[Any], root: str) -> None:
-        """Write other rows with the same metadata; their paths are relative to `root`."""
-        kept = {name: value for name, value in self.about.items() if name not in files.COUNTS}
-        files.write(path, self.kind, rows_of, {**kept, "root": root})
+Table = tuple[RowKind[Any], Sequence[Any], Mapping[str, Any]]
+"""A manifest: its kind, its rows as stored, and its metadata."""
 
 
 def read_table(path: Path) -> Table:
     """A manifest as it was written. Raises `ManifestError` for one that was changed since."""
     kind = files.kind_of(path)
-    return Table(kind, files.read_rows(path, kind), files.read_metadata(path))
+    return kind, files.read_rows(path, kind), files.read_metadata(path)
+
+
+def rewrite(table: Table, path: Path, rows: Iterable[Any], root: str) -> None:
+    """Write other rows with the metadata of a table; their paths are relative to `root`."""
+    kind, _, about = table
+    files.write(
+        path, kind, rows, {name: own for name, own in about.items() if name not in files.COUNTS} | {"root": root}
+    )
 
 
 def _near(videos: Path, root: Path, donors: Iterable[tuple[str, str]]) -> dict[str, Table]:
@@ -134,22 +132,13 @@ def _near(videos: Path, root: Path, donors: Iterable[tuple[str, str]]) -> dict[s
         if path not in named.values():
             named[f"{DONORS}/{dataset}/{path.name}"] = path
     tables = {name: read_table(path) for name, path in named.items() if path.is_file()}
-    return {
-        name: table
-        for name, table in tables.items()
-        if table.kind != ANALYSES or not any(row.path for row in table.rows)
-    }
+    return {name: own for name, own in tables.items() if own[0] != ANALYSES or not any(row.path for row in own[1])}
 
 
 def _sources(row: object) -> list[str]:
     """The paths of a row's clean clips."""
     paths: list[str] = []
-
-    def noted(path: str) -> str:
-        paths.append(path)
-        return path
-
-    renamed(row, noted)
+    renamed(row, lambda path: paths.append(path) or path)
     return paths
 
 
@@ -163,10 +152,9 @@ def renamed(row: Any, named: Callable[[str], str]) -> Any:
         return row
     guide = row.guide
     if guide and (held := locations.guide_files(guide)):
-        kept = {
-            name: path and (named(str(path)) if name == "donor" else Path(str(path)).name)
-            for name, path in held.items()
+        names = {
+            own: path and (named(str(path)) if own == "donor" else Path(str(path)).name) for own, path in held.items()
         }
-        guide = locations.with_guide_files(guide, kept)
+        guide = locations.with_guide_files(guide, names)
     path = named(row.path) if row.path and row.storage == SOURCE_STORAGE else row.path
     return replace(row, path=path, source_path=named(row.source_path), guide=guide)

@@ -51,7 +51,7 @@ def regenerate(
             _log.warning("%s has no %s: what follows from it is not proven", published, layout.name(kind.name))
     manifests = {name: locations.confined(output, f"{layout.MANIFESTS}/{name}") for name in tables}
     here = partial(_located, held=held, dataset=dataset)
-    located = {name: stored(table.rows).mapped(here) for name, table in tables.items()}
+    located = {name: stored(rows).mapped(here) for name, (_, rows, _) in tables.items()}
     # Every row is read before the first file is written: a name that leads out of a folder stops all.
     complete = np.flatnonzero([row.status == COMPLETE for row in located[videos]])
     for name, rows in located.items():
@@ -70,7 +70,7 @@ def regenerate(
             changed |= {values(row, VIDEOS.key): columns} if columns else {}
     for name, table in tables.items():
         level = "/".join([".."] * len(Path(layout.MANIFESTS, name).parent.parts))
-        table.write(manifests[name], (_remade(row, changed) for row in located[name]), level)
+        recipe.rewrite(table, manifests[name], (_remade(row, changed) for row in located[name]), level)
     counts["failed"] = len(findings)
     failed = {finding.subject for finding in findings}
     for path in manifests.values():

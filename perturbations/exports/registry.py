@@ -10,32 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from perturbations.base import things
 from perturbations.base.errors import ConfigError, did_you_mean, short
 from perturbations.base.shown import plural
 
 MEGABYTE = 1_000_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What only the publisher of an export knows; empty where it was not given.
-
-    Attributes:
-        license: a name, best one of SPDX, or an address.
-        creator: who made the dataset.
-        citation: how it is cited, best as BibTeX.
-        url: its page.
-        rai: terms of Croissant's responsible AI and of PROV, in place of those that the manifest gives.
-    """
-
-    license: str = ""
-    creator: tuple[str, ...] = ()
-    citation: str = ""
-    url: str = ""
-    rai: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +35,9 @@ class Request:
         global_gallery: composed queries: whether the global gallery is written too.
         clean: whether the clean clips (of texts: the clean captions and clips) are written too.
         shard_bytes: the size above which a new shard is begun.
-        terms: of publication.
+        license, creator, citation, url: what only the publisher knows: a name, best one of SPDX, or an address; who
+            made the dataset; how it is cited, best as BibTeX; its page. Empty where it was not given.
+        rai: terms of Croissant's responsible AI and of PROV, in place of those that the manifest gives.
     """
 
     manifest: Path
@@ -68,14 +51,15 @@ class Request:
     global_gallery: bool = False
     clean: bool = False
     shard_bytes: int = 1000 * MEGABYTE
-    terms: Terms = Terms()
+    license: str = ""
+    creator: tuple[str, ...] = ()
+    citation: str = ""
+    url: str = ""
+    rai: Mapping[str, Any] = field(default_factory=dict)
 
 
-class LeftOut(NamedTuple):
-    """A row that is not exported, and why."""
-
-    subject: str
-    problem: str
+LeftOut = tuple[str, str]
+"""A row that is not exported, and why."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from perturbations.base import storage, supervise, tars
 from perturbations.base.errors import MediaError
@@ -25,12 +25,8 @@ _AGAIN = "`perturb verify --delete`, then snakemake, makes it again"
 _Result = TypeVar("_Result")
 
 
-class VideoFile(NamedTuple):
-    """A video's file, the hash of its bytes, and whether it was written now."""
-
-    path: Path
-    sha256: str
-    is_new: bool
+VideoFile = tuple[Path, str, bool]
+"""A video's file, the hash of its bytes, and whether it was written now."""
 
 
 def place(
@@ -51,15 +47,14 @@ def place(
         row, wanted = clip.row, targets[clip]
         if not _is_stored(row, one_form=one_form):
             is_new = _encode(row, wanted, tick)
-            return VideoFile(wanted, storage.sha256(wanted), is_new)
+            return wanted, storage.sha256(wanted), is_new
         held, digest = Path(row.path or ""), row.sha256 or ""
         check_stored(row)
-        return VideoFile(held, digest, True) if one_form else VideoFile(wanted, digest, _link(held, wanted, digest))
+        return (held, digest, True) if one_form else (wanted, digest, _link(held, wanted, digest))
 
     placed = for_each(corpus, list(targets), work)
-    is_new = [file.is_new for file in placed.values()]
-    corpus.written += is_new.count(True)
-    corpus.kept += is_new.count(False)
+    corpus.written += sum(is_new for *_, is_new in placed.values())
+    corpus.kept += sum(not is_new for *_, is_new in placed.values())
     corpus.videos |= {clip.identity for clip in placed}
     return placed
 

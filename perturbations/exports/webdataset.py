@@ -75,10 +75,11 @@ def stage(exported: ExportedCorpus, clips: Sequence[ExportedClip]) -> dict[Expor
 
 
 def _of_clip(clip: ExportedClip, file: VideoFile, *, of_pairs: bool) -> _Sample:
-    row = columns.as_json(columns.CLIP, columns.of_clip(clip, file.sha256))
+    path, sha256, _ = file
+    row = columns.as_json(columns.CLIP, columns.of_clip(clip, sha256))
     if of_pairs:
         row[_PAIRS] = [columns.as_json(columns.PAIRED, text) for text in columns.of_texts(clip)]
-    return _described(f"{clip.scenario}-{clip.key}", row, row["caption"], (file.path.suffix[1:].lower(), file.path))
+    return _described(f"{clip.scenario}-{clip.key}", row, row["caption"], (path.suffix[1:].lower(), path))
 
 
 def _described(key: str, row: Mapping[str, Any], text: str, *medium: tuple[str, Path]) -> _Sample:
@@ -131,8 +132,8 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
 
 
 def _finish(exported: ExportedCorpus, shards: Sequence[Path], what: str) -> None:
-    config = card.Config("default", ("data/*.tar",), features=_features(what, pictures=exported.has_pictures))
-    card.finish(exported, shards, [config], [_ABOUT[what]])
+    features = _features(what, pictures=exported.has_pictures)
+    card.finish(exported, shards, [card.config("default", ["data/*.tar"])], [_ABOUT[what]], features)
     folder.write_sums(exported.request.output)
 
 
