@@ -258,7 +258,7 @@ def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path:
     row = clips.source_row(clips.write_scene(tmp_path / "in.mp4", scene(130, 48, 64)))
     for key in ("mlvp/h264_compression", "mlvp/gaussian_noise"):
         entry = registry.get(key)
-        clean, shown = preview.images_of(entry, row, [], severities=[3], seed=0, latest=30)
+        clean, shown = preview.images_of(entry, source_of(row), [], [3], 0)
         whole = recipe.make(entry, 3, seed=0, storage=tiers.Unstored())
         planned = rendering.planned_clip(whole, source_of(row))
         (frame,) = planned.frames(only={30})

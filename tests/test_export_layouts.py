@@ -343,7 +343,7 @@ def test_a_stored_video_that_may_not_be_read_costs_no_other(
     monkeypatch.setattr(storage, "sha256", refused)
     result = export("hub", videos_of(tree), tmp_path / "out")
     reason = f"the file cannot be read: {closed.name}: permission denied"
-    assert [finding.problem for finding in result.failed] == [reason]
+    assert [problem for _, problem in result.failed] == [reason]
     assert result.written == 3 * len(ITEMS) - 1
     closed = tree / "clean/1.mp4"
     checked = checking.check_manifest(tree / "manifests/data/sources.parquet")

@@ -444,8 +444,8 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
     assert not dataset.metadata.ctx.issues.errors
     assert not dataset.metadata.ctx.issues.warnings
     metadata, described = dataset.metadata, json.loads((output / "croissant.json").read_bytes())
-    assert [person.name for person in metadata.creators] == list(TERMS.creator)
-    assert (metadata.license, metadata.cite_as, metadata.url) == ([TERMS.license], TERMS.citation, TERMS.url)
+    assert [person.name for person in metadata.creators] == list(TERMS["creator"])
+    assert (metadata.license, metadata.cite_as, metadata.url) == ([TERMS["license"]], TERMS["citation"], TERMS["url"])
     assert metadata.date_published
     assert metadata.keywords
     assert metadata.data_use_cases

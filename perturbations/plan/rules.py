@@ -294,4 +294,4 @@ class CorpusRules:
 
     def encoder_settings(self, wildcards: Wildcards) -> str:
         """Settings of `demo_encoder`; `version` changes when the training does."""
-        return canonical({"version": 4, "seed": self.config.seed})
+        return canonical({"version": 5, "seed": self.config.seed})

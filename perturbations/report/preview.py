@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -64,22 +63,14 @@ def from_video(
     if severities is None:
         shared = set[int].intersection(*(set(entry.severities) for entry in entries)) if entries else set()
         severities = [1, 3, 5] if shared >= {1, 3, 5} else sorted(shared)
-    read = functools.cache(lambda row: _Remembering(**vars(source_of(row))))
+    source, others = (_Remembering(**vars(source_of(row))), [_Remembering(**vars(source_of(own))) for own in donors])
     known: dict[tuple[str, CleanClip], AnalysisRow] = {}
 
     def analysed(analysis: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
-        if (analysis.text, clip) not in known:
-            known[analysis.text, clip] = clean_clips.analysed_now(analysis, clip)
-        return known[analysis.text, clip]
+        key = analysis.text, clip
+        return known[key] if key in known else known.setdefault(key, clean_clips.analysed_now(analysis, clip))
 
-    how: dict[str, Any] = {
-        "severities": severities,
-        "seed": seed,
-        "read": read,
-        "analysed": analysed,
-        "latest": _LATEST,
-    }
-    rows = [(entry.name, images_of(entry, row, donors, **how)) for entry in entries]
+    rows = [(entry.name, images_of(entry, source, others, severities, seed, analysed)) for entry in entries]
     _write(rows, severities, row.item_id, output)
     return left_out
 
@@ -90,46 +81,39 @@ def _write(rows: Sequence[tuple[str, Sequence[Image | None]]], severities: Seque
     write_picture(contact_sheet(rows, columns, title=title), to)
 
 
-@dataclass(frozen=True)
 class _Remembering(CleanClip):
-    """A clip that keeps the few frames that are read of it, because each severity reads the same ones."""
-
-    memory: dict[frozenset[int], list[Frame]] = field(default_factory=dict, compare=False)
+    """A clip of which the few frames that are read are decoded once, because each severity reads the same ones."""
 
     def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
-        if only is None:
-            return decoding.decode(self.clip)
-        wanted = frozenset(only)
-        if wanted not in self.memory:
-            self.memory[wanted] = list(decoding.decode(self.clip, only=wanted))
-        return iter(self.memory[wanted])
+        return decoding.decode(self.clip) if only is None else iter(_decoded(self.clip, frozenset(only)))
+
+
+@functools.lru_cache(100)
+def _decoded(clip: MediaClip, only: frozenset[int]) -> list[Frame]:
+    return list(decoding.decode(clip, only=only))
 
 
 def images_of(
     entry: registry.Perturbation,
-    row: CompleteSource,
-    donors: Sequence[CompleteSource],
-    *,
+    source: CleanClip,
+    donors: Sequence[CleanClip],
     severities: Sequence[int],
     seed: int,
-    read: Callable[[CompleteSource], CleanClip] = source_of,
     analysed: Callable[[AnalysisRecipe, CleanClip], AnalysisRow] = clean_clips.analysed_now,
-    latest: int | None = None,
 ) -> list[Image]:
-    """The middle frame of a clip, clean and under each severity; six tiled ones for a temporal perturbation.
+    """A frame of a clip, clean and under each severity; six tiled ones for a temporal perturbation.
 
-    With `latest`, the frame at that place where the middle one comes later. `row` and `donors` are rows of a sources
-    manifest; `read` and `analysed` may keep what several calls share. Images are RGB uint8, of about the clip's size.
+    It is the middle frame, or that at `_LATEST` where the middle one comes later. `analysed` may keep what several
+    calls share. Images are RGB uint8, of about the clip's size.
     """
-    source, others = read(row), [read(donor) for donor in donors]
     temporal = entry.moves_frames
-    places = _places(row.frame_count, latest, temporal=temporal)
+    places = _places(source.num_frames, _LATEST, temporal=temporal)
     images = [_in_one(_in_order(source.frames(set(places)), places))]
     for severity in severities:
         video = recipe.make(entry, severity, seed=seed, storage=tiers.Unstored(), donors="--donors")
-        facts = clean_clips.facts_now(video, source, others, analysed)
+        facts = clean_clips.facts_now(video, source, donors, analysed)
         planned = rendering.planned_clip(video, replace(source, facts=facts))
-        places = _places(planned.num_frames, latest, temporal=temporal)
+        places = _places(planned.num_frames, _LATEST, temporal=temporal)
         if planned.stores_stream:
             planned = rendering.planned_clip(video, _begun(source, places[-1]))
         images.append(_in_one(_in_order(planned.frames(only=set(places)), places)))
