@@ -179,8 +179,7 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
     text = parser.description or ""
     rows = [_argument(action) for action in parser._actions if not isinstance(action, argparse._HelpAction)]
     heading = f"### perturb {name}\n\n{text[:1].upper()}{text[1:]}.\n"
-    notes = f"\n{' '.join(parser.epilog.split())}\n" if parser.epilog else ""
-    return f"{heading}\n{table(['argument', 'meaning'], rows)}{notes}" if rows else f"{heading}{notes}"
+    return f"{heading}\n{table(['argument', 'meaning'], rows)}" if rows else heading
 
 
 def _argument(action: argparse.Action) -> list[str]:

@@ -40,14 +40,13 @@ class Writer(Strict):
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of its weights")
     captions: Path | None = Field(
         None,
-        description="a captioner's captions of the query clips, such as LaViLa's: a CSV of clip_name and caption, from "
-        "which changed captions are made; the default is the narrations",
+        description="a captioner's captions of the query clips: a CSV of clip_name and caption; the default is the "
+        "narrations",
     )
     parts: tuple[Literal["instruction", "kind", "modified_caption"], ...] = Field(
         ("instruction", "kind", "modified_caption"),
         min_length=1,
-        description="what it writes: instructions, whether they change the action or the object, and the changed "
-        "captions that the words `tfcvr` need",
+        description="what it writes: instructions, labels, and the changed captions that the words `tfcvr` need",
     )
 
     @field_validator("parts")
@@ -72,8 +71,7 @@ class Composed(Strict):
     words: tuple[Literal["instruction", "tfcvr", "gt"], ...] = Field(
         ("instruction", "tfcvr"),
         min_length=1,
-        description="the query's text: the instruction; the changed caption of its clip, where the dataset has it; or "
-        "its target's narration, an upper bound",
+        description="the query's text: the instruction, the changed caption of its clip, or its target's narration",
     )
     average: tuple[Literal["released", "unit"], ...] = Field(
         ("released", "unit"),

@@ -65,8 +65,8 @@ class SuiteSection(Strict):
 
     variant: str = Field(
         "",
-        description="released: what the authors' code does, bugs included; paper: what the text says; released_online "
-        "of msrvtt_p: the authors' other program. The default is the suite's first",
+        description="released: the authors' code, bugs included; paper: the text; released_online of msrvtt_p: the "
+        "authors' other program. The default is the suite's first",
         json_schema_extra=_with_variants,
     )
     perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
@@ -87,27 +87,25 @@ class StorageSettings(Strict):
 
     tier: Literal["video", "frames", "recipe"] = Field(
         "video",
-        description="video: full-length files; frames: uniformly sampled frames, as the evaluation protocols use them; "
-        "recipe: no pixels, clips are rendered on demand",
+        description="video: full-length files; frames: uniformly sampled ones; recipe: rendered on demand",
     )
     profile: Literal["lossless", "high", "compatible", "released"] = Field(
         "high",
-        description="of the tier video, without effect in others. lossless: exact; high: >= 40 dB; compatible: 4:2:0, "
-        "plays everywhere, lossy; released: as MSRVTT-P's authors stored, the `mp4v` of OpenCV, very lossy",
+        description="of the tier video. lossless: exact; high: >= 40 dB; compatible: 4:2:0, plays everywhere, lossy; "
+        "released: as MSRVTT-P's authors stored, OpenCV's `mp4v`, very lossy",
     )
     num_frames: Whole = Field(
         12, ge=1, le=4096, description="of the tier frames: how many uniformly sampled frames to keep, lossless"
     )
     audio: Literal["copy", "none"] = Field(
         "copy",
-        description="of the tier video. copy: the source's sound, not encoded again, where the perturbation changes no "
-        "times; none: clips without sound",
+        description="of the tier video. copy: the source's sound, where the perturbation changes no times; none",
     )
 
     container: Literal["files", "tar"] = Field(
         "files",
         description="of the tiers video and frames. files: one file per clip; tar: the clips of a job in one tar, in "
-        "WebDataset's layout, with the same frames and hashes",
+        "WebDataset's layout",
     )
 
     @property

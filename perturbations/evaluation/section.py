@@ -122,24 +122,24 @@ class Evaluation(Strict):
 
     protocol: _ProtocolName | None = Field(
         None,
-        description="a published protocol (`perturb list protocols`), which sets the keys of this section and of "
-        "`suites`; keys that are written beside it replace its own, and the page says which",
+        description="a published protocol (`perturb list protocols`), which sets keys of this section and of `suites`; "
+        "keys beside it replace its own",
     )
     models: tuple[EvaluatedModel, ...] = Field(
-        (), description="several models in one run; without it the one of `model`, `pretrained` and `checkpoint`"
+        (), description="several models; without it the one of `model`, `pretrained` and `checkpoint`"
     )
     model: Pooling = Field("clip4clip", description="how frames are pooled")
     pretrained: ModelName | None = Field(
         None,
         description="a model of transformers (`perturb list backbones`): its name or its folder; the default is the "
-        "small encoder that the workflow trains on the demo's own scenes",
+        "demo's small encoder",
     )
     revision: str | None = Field(None, description="its commit")
     checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
     setting: AdaptationSetting = Field(
         "qs",
-        description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
-        "dataset; qgs_zero_shot: on none. The last two also evaluate clean queries; without suites, only those",
+        description="qs: the model knows the dataset; qgs_cross: trained on another one; qgs_zero_shot: on none. "
+        "The last two also evaluate clean queries",
     )
     directions: tuple[_Direction, ...] = Field(
         ("v2t", "t2v"),
@@ -149,21 +149,20 @@ class Evaluation(Strict):
     sides: tuple[_Side, ...] = Field(
         ("query",),
         min_length=1,
-        description="what is perturbed: query; gallery, all of it at one perturbation and severity; both: the "
-        "combinations that a suite declares (msrvtt_p)",
+        description="what is perturbed; both: the combinations that a suite declares (msrvtt_p)",
     )
     suites: tuple[str, ...] | None = Field(None, description="the suites; the default is all of `suites`")
     severities: _AnySeverities = Field(
         _OTHERS,
-        description="a list, or per category: {character: 7, word: 2, sentence: 1}, 5 for those that are not named. "
-        "If a perturbation lacks a severity, the next lower one is used",
+        description="a list, or per category, {character: 7, word: 2}, 5 for others. If a perturbation lacks a "
+        "severity, the next lower one is used",
     )
     mixes: tuple[_Mix, ...] = Field((), description="mixed manifests of videos to run too")
     methods: tuple[NamedMethod, ...] = Field(
         methods.defaults(),
         min_length=1,
-        description=f"the methods, beside `{methods.baseline().name}`, which is always run: names, or settings of a "
-        'method, such as {name: hatvtr, label: "alpha 10", parameters: {alpha: 10}}',
+        description=f"the methods, beside `{methods.baseline().name}`: names, or settings of one, such as "
+        '{name: hatvtr, label: "alpha 10", parameters: {alpha: 10}}',
     )
     parameters: dict[MethodName, dict[str, Any]] = Field(
         default_factory=dict,
@@ -182,7 +181,7 @@ class Evaluation(Strict):
     seeds: tuple[Seed, ...] = Field(
         (42,),
         min_length=1,
-        description="of the order of queries: 42 is that of their ids, as in published runs; each other seed draws one",
+        description="of the order of queries: 42 is that of their ids, each other seed draws one",
     )
     batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")
     num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames per clip")

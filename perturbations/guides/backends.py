@@ -31,8 +31,8 @@ class Backends(Strict):
         1,
         ge=1,
         le=1024,
-        description="clips that go through a model together: more is faster on a GPU, but the last bits of a result, "
-        "and with them a near tie, may then depend on which clips share a batch",
+        description="clips that go through a model together: faster on a GPU, but a near tie may then depend on "
+        "which clips share a batch",
     )
     captions: CaptionBackend = Field(default_factory=CaptionBackend, description="the models of text perturbations")
     embedding: Annotated[OfflineEmbedding | PretrainedEmbedding, Field(discriminator="backend")] = Field(
