@@ -138,7 +138,12 @@ def _near(videos: Path, root: Path, donors: Iterable[tuple[str, str]]) -> dict[s
 def _sources(row: object) -> list[str]:
     """The paths of a row's clean clips."""
     paths: list[str] = []
-    renamed(row, lambda path: paths.append(path) or path)
+
+    def noted(path: str) -> str:
+        paths.append(path)
+        return path
+
+    renamed(row, noted)
     return paths
 
 
