@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from looping import each
-from test_datasets import WRITERS, dataset
-from test_datasets_files import folder_dataset
+from test_datasets import WRITERS, dataset, folder_dataset
 
 from perturbations.base.errors import AnnotationError
 from perturbations.datasets import listing as listings

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import preloaded
 import pytest
 
 from perturbations.base import checkpoints
@@ -89,3 +90,26 @@ def test_what_is_nested_too_deep_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text(f'{{"clip_id": {DEEP}', encoding="utf-8")
     with pytest.raises(ManifestError, match="does not list the videos of a test split"):
         vtr_tta.split_order(tmp_path / "test.jsonl")
+
+
+# --- commands that are forked from a process that has imported them (preloaded.py) ------------------------------------
+
+
+def run(command: list[str], folder: Path) -> tuple[int, str, str]:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list", "mlvp"],
+        ["lisst"],
+        ["rule", "check_captions", '{"allowed": 0}', "--quarantine", "no such file", "--output", "o"],
+    ],
+    ids=str,
+)
+def test_output_and_status_are_those_of_the_real_command(words: list[str], tmp_path: Path) -> None:
+    assert run([*preloaded.command("perturb"), *words], tmp_path) == run(
+        [sys.executable, "-m", "perturbations", *words], tmp_path
+    )

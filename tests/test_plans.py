@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from looping import each
 from test_kernels import GUIDES, drawn, scene
@@ -46,6 +46,7 @@ def order_of(num_frames: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("form", PLANS, ids=lambda form: f"{form.key}-{form.variant}")
+@settings(max_examples=30)
 @given(num_frames=lengths, seed=seeds, severity=st.integers(1, 5))
 def test_a_plan_names_a_frame_at_every_position_and_its_key_decides(
     form: Perturbation, num_frames: int, seed: int, severity: int
