@@ -13,14 +13,13 @@ import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 from perturbations.api.opening import open_clip
 from perturbations.base import storage
-from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.base.errors import ConfigError, ManifestError, MediaError
 from perturbations.base.progress import Tick
 from perturbations.exports import corpus, folder, videos
 from perturbations.exports.corpus import ExportedClip
@@ -29,9 +28,6 @@ from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, ClipRow, CompleteSource, TextRow
 from perturbations.media.clip import uniform_indices
-
-NAMES = "names.csv"
-"""A file next to the files of a scenario: it lists the ids that could not be used as file names."""
 
 _NAMES = {"mlvp/gaussian_noise": "gaussian", "mlvp/impulse_noise": "impulse"}
 """The perturbations that have another name in this format."""
@@ -46,8 +42,8 @@ def write_videos(request: Request) -> Exported:
 
     A file holds `video_id` and `video`: float32, num_frames x 3 x size x size, resized, cropped and normalized like
     X-Pool's test transform. Frames are sampled like X-Pool's. Existing files that are complete and fit their row are
-    kept. A clip that cannot be read, or makes no progress for `stall_limit_s` seconds, is a failure; the others
-    continue.
+    kept. A clip that cannot be read, makes no progress for `stall_limit_s` seconds, or whose file the loader could not
+    find, is a failure; the others continue.
 
     Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and for another
     number of stored frames than requested, and `OutputError` for a folder that the workflow fills.
@@ -61,11 +57,14 @@ def write_videos(request: Request) -> Exported:
     for row in exported.rows:
         item_ids.setdefault(scenario(row), set()).add(row.item_id)
     for _, clips in exported.scenarios():
-        name = scenario(clips[0].row)
-        places = files_in(request.output / name, item_ids[name])
+        place = request.output / scenario(clips[0].row)
+        files_of = {item_id: place / f"{name}.pt" for item_id, name in _names(item_ids[place.name]).items()}
+        storage.remove_leftovers(files_of.values())
 
-        def work(clip: ExportedClip, tick: Tick, places: Mapping[str, Path] = places) -> bool:
-            return _write(places[clip.row.item_id], clip, request.num_frames, request.size)
+        def work(clip: ExportedClip, tick: Tick, files_of: Mapping[str, Path] = files_of) -> bool:
+            if clip.row.item_id not in files_of:
+                raise MediaError("the loader looks for a file of a name that none can have, or that is another id's")
+            return _write(files_of[clip.row.item_id], clip, request.num_frames, request.size)
 
         results = [*videos.for_each(exported, clips, work).values()]
         exported.written += results.count(True)
@@ -81,38 +80,19 @@ def scenario(row: corpus.ListedRow | TextRow) -> str:
     return f"{storage.file_stem(name)}_{row.severity}"
 
 
-def files_in(place: Path, item_ids: Iterable[str]) -> dict[str, Path]:
-    """The file per id in a folder, with the name that the loader looks for.
+def _names(item_ids: Iterable[str]) -> dict[str, str]:
+    """The name of the file, less its ending, that the loader looks for, of each id whose file can have it.
 
-    Names that no file can have, and names that belong to two ids, are replaced by a hash: the loader must not find
-    another id's content. Writes a table of the ids whose file has another name, and deletes leftovers of interrupted
-    writes.
+    No other id's file may have it, also where a file system takes two names for one, nor may an interrupted write.
     """
-    looked_for = {item_id: item_id.replace("/", "_").replace("\\", "_") for item_id in sorted(item_ids)}
+    looked_for = {item_id: item_id.replace("/", "_").replace("\\", "_") for item_id in set(item_ids)}
     shared = Counter(map(_folded, looked_for.values()))
-    found, lines = {}, []
-    for item_id, name in looked_for.items():
-        is_usable = shared[_folded(name)] == 1 and _is_file_name(name)
-        stem = name if is_usable else "~" + storage.sha256_of(item_id.encode())[:32]
-        found[item_id] = place / f"{stem}.pt"
-        if stem != item_id:
-            cells = map(folder.for_spreadsheets, (item_id, f"{stem}.pt"))
-            lines.append([*cells, "yes" if is_usable else "no"])
-    if lines:
-        folder.write_csv(place / NAMES, [["video_id", "file", "found_by_loader"], *lines])
-    else:
-        (place / NAMES).unlink(missing_ok=True)
-    with suppress(FileNotFoundError, NotADirectoryError):
-        for file in list(place.iterdir()):
-            if storage.is_leftover(file) and file.suffix == ".pt":
-                file.unlink(missing_ok=True)
-    return found
-
-
-def _is_file_name(name: str) -> bool:
-    """Whether a file can have this name plus a suffix, and no other file of an export uses it."""
-    usable = "\0" not in name and 0 < len(name.encode()) <= _LONGEST_NAME
-    return usable and not name.startswith("~") and not storage.is_leftover(Path(name))
+    return {
+        item_id: name
+        for item_id, name in looked_for.items()
+        if shared[_folded(name)] == 1 and "\0" not in name and 0 < len(name.encode()) <= _LONGEST_NAME
+        if not storage.is_leftover(Path(name))
+    }
 
 
 def _folded(name: str) -> str:
