@@ -34,8 +34,8 @@ _MOST_BYTES = 4_000_000  # of the previews on a page, as text; those of the firs
 
 
 Preview = Mapping[str, str]
-"""A clip that plays: addresses of data inside the page of a `video`, an MP4 (H.264, 4:2:0), but of a picture, and of a
-`still`, a WebP of its middle frame; or a `note`, why there is none."""
+"""A clip that plays: addresses of data inside the page of a `video`, an MP4 (H.264, 4:2:0), and of a `still`, a WebP of
+its middle frame; and a `note`, why there is none. What does not apply is empty, as the video of a picture."""
 
 ItemPreviews = tuple[dict[bool, Preview], dict[str, list[tuple[VideoRow, Preview]]]]
 """Of an item the clean clip, its beginning (False), and all of it (True), as far as perturbed ones are beside it; and
@@ -46,7 +46,7 @@ def size_of(previews: ItemPreviews) -> int:
     """How much the previews of an item take on a page, in characters."""
     clean, perturbed = previews
     shown = [*clean.values(), *(own for pairs in perturbed.values() for _, own in pairs)]
-    return sum(len(own.get("video", "")) + len(own.get("still", "")) for own in shown)
+    return sum(len(own["video"]) + len(own["still"]) for own in shown)
 
 
 def chosen(complete: Mapping[str, int]) -> list[str]:
@@ -110,11 +110,11 @@ def _preview(
     try:
         images = [_small(image) for image in frames_of(row, partial(_places, fps=row.fps, whole=whole))]
     except (MediaError, ManifestError, IndexError) as error:
-        return {"note": " ".join(str(error).replace(f"{root}/", "").split())[:120]}
-    video = {} if is_picture(row.source_path) else {"video": _address("video/mp4", _played(images))}
+        return {"video": "", "still": "", "note": " ".join(str(error).replace(f"{root}/", "").split())[:120]}
+    video = "" if is_picture(row.source_path) else _address("video/mp4", _played(images))
     middle = cv2.cvtColor(images[len(images) // 2], cv2.COLOR_RGB2BGR)
     still = cv2.imencode(".webp", middle, [cv2.IMWRITE_WEBP_QUALITY, _QUALITY])[1]
-    return {**video, "still": _address("image/webp", still.tobytes())}
+    return {"video": video, "still": _address("image/webp", still.tobytes()), "note": ""}
 
 
 def _played(images: Sequence[Image]) -> bytes:
