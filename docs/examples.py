@@ -5,16 +5,18 @@ The results in docs/examples are kept from one run of `tta_demo`, of 56 drawn cl
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from functools import cache
 from pathlib import Path
 
+from perturbations.cli import rules_clips
 from perturbations.demo import jobs as demo
-from perturbations.engine import shards
+from perturbations.engine import clean_clips
 from perturbations.evaluation.page import page
 from perturbations.manifest import files
-from perturbations.manifest.kinds import VIDEOS, VideoRow
+from perturbations.manifest.kinds import SOURCES, VIDEOS, VideoRow
 from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.report.corpus_page import corpus_page
@@ -43,14 +45,15 @@ def _corpus(root: Path) -> None:
     """The page of a drawn clip under the perturbations of MLVP that need no guide."""
     listed = ListedClip(item_id=_CLIP, source_video_id=_CLIP, path=str(root / f"{_CLIP}.mp4"))
     demo.draw(listed)
-    source = shards.source_row("demo", listed)
+    sources = root / "sources.parquet"
+    files.write(sources, SOURCES, [clean_clips.source_row("demo", listed)])
     rows: list[VideoRow] = []
     for entry in registry.perturbations("mlvp", "video"):
         for severity in _SEVERITIES if entry.guide is None else ():
             wanted = recipe.make(entry, severity, seed=0, storage=tiers.Unstored())
-            place = root / entry.name / str(severity)
-            rows += shards.run_videos(
-                wanted, [source], root=root, folder=place, journal=place / "rows.jsonl", stall_limit_s=600
-            )
+            part = root / entry.name / f"{severity}.parquet"
+            part.parent.mkdir(exist_ok=True)
+            rules_clips.videos(recipe=json.loads(wanted.text), sources=sources, output=[part], timeout_s=600)
+            rows += files.read_rows(part, VIDEOS)
     files.write(root / "videos.parquet", VIDEOS, rows, {"root": ".", "dataset": "demo", "suite": "mlvp"})
     corpus_page(root / "videos.parquet", root / "corpus.html")

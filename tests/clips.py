@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import chdir
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -13,14 +16,26 @@ from typing import Any
 import av
 import numpy as np
 
-from perturbations.base import storage
+from perturbations.base import limits, storage
 from perturbations.base.errors import MediaError
-from perturbations.engine import shards
+from perturbations.cli import rules_clips
+from perturbations.engine import clean_clips
 from perturbations.guides.registry import Known
-from perturbations.manifest import layout
-from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
+from perturbations.manifest import files, layout
+from perturbations.manifest.kinds import (
+    ANALYSES,
+    SOURCES,
+    VIDEOS,
+    AnalysisRow,
+    CompleteSource,
+    RowKind,
+    SourceRow,
+    TextRow,
+    VideoRow,
+)
 from perturbations.media import decoding, encoding, probing
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
+from perturbations.plan import listed as lists
 from perturbations.plan import recipe, tiers
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
@@ -199,7 +214,7 @@ def listed(path: Path, item_id: str = "it", **columns: Any) -> ListedClip:
 
 def source_row(path: Path, item_id: str = "it", **columns: Any) -> CompleteSource:
     """A clip's row of the sources manifest."""
-    return shards.source_row("data", listed(path, item_id, **columns))
+    return clean_clips.source_row("data", listed(path, item_id, **columns))
 
 
 def made_up_source(item_id: str, **columns: Any) -> CompleteSource:
@@ -221,15 +236,60 @@ def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
     return VideoRow(**{**_of_recipe(wanted), **own, **defaults, **columns})
 
 
+def source_rows(dataset: str, listed: Sequence[ListedClip]) -> list[SourceRow]:
+    """The rows of a shard of clean clips, as their job makes them."""
+    with tempfile.TemporaryDirectory() as folder:
+        lines, part = Path(folder, "s0.jsonl"), Path(folder, "s0.parquet")
+        lists.write(lines, listed)
+        bounds = limits.current().model_dump()
+        rules_clips.sources(dataset=dataset, version=1, drawn=False, listed=lines, part=part, limits=bounds)
+        return list(files.read_rows(part, SOURCES))
+
+
+def _parts(folder: Path, **inputs: tuple[RowKind[Any], Iterable[Any] | None]) -> dict[str, Path]:
+    """The parts that a job takes, by the names of its arguments; those that are None are left out."""
+    paths = {name: folder / f"{name}.parquet" for name, (_, rows) in inputs.items() if rows is not None}
+    for name, path in paths.items():
+        files.write(path, *inputs[name])
+    return paths
+
+
+def video_rows(
+    wanted: recipe.VideoRecipe,
+    sources: Sequence[SourceRow],
+    *,
+    root: Path,
+    folder: Path,
+    part: Path | None = None,
+    known: Known | None = None,
+    **options: Any,
+) -> list[VideoRow]:
+    """The rows of a shard of perturbed clips, as their job in `root` makes them.
+
+    The clips lie in `folder`. `known` is what analyses tell of them.
+    """
+    part = part or folder / "s0.parquet"
+    output = [part] if isinstance(wanted.storage, tiers.Unstored) else [folder / f".{part.stem}.json", part]
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as inputs, chdir(root):
+        told = known or Known()
+        paths = _parts(
+            Path(inputs),
+            sources=(SOURCES, sources),
+            analysis=(ANALYSES, told.rows.values() or None),
+            donors=(ANALYSES, told.donors or None),
+        )
+        output = [path.relative_to(root) for path in output]
+        rules_clips.videos(recipe=json.loads(wanted.text), output=output, **paths, **{"sound": True, **options})
+    return list(files.read_rows(part, VIDEOS))
+
+
 def made_row(
     key: str, tier: tiers.Storage, source: CompleteSource, folder: Path, severity: int = 3, **named: Any
 ) -> VideoRow:
     """A row of the videos manifest, as the workflow makes it."""
     wanted = recipe.make(registry.get(key), severity, seed=0, storage=tier)
-    rows = shards.run_videos(
-        wanted, [source], root=folder, folder=folder, journal=folder / "rows.jsonl", stall_limit_s=60, **named
-    )
-    (row,) = rows
+    (row,) = video_rows(wanted, [source], root=folder, folder=folder, **named)
     assert row.status == "complete", row.error
     return replace(row, path=str(folder / row.path) if row.path else None)
 
@@ -252,18 +312,18 @@ def _of_recipe(wanted: recipe.VideoRecipe | recipe.TextRecipe) -> dict[str, Any]
 
 
 def analysed(
-    wanted: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], folder: Path, **options: Any
+    wanted: recipe.AnalysisRecipe,
+    sources: Sequence[CompleteSource],
+    folder: Path,
+    before: Mapping[str, AnalysisRow] | None = None,
 ) -> list[AnalysisRow]:
-    """The rows of an analysis, as the workflow makes them."""
-    return shards.run_analysis(
-        wanted,
-        sources,
-        root=folder,
-        folder=folder / wanted.analysis,
-        journal=folder / f"{wanted.analysis}.jsonl",
-        stall_limit_s=60,
-        **options,
-    )
+    """The rows of an analysis, as the workflow makes them; `before` are those that it builds on, by item."""
+    part = folder / wanted.analysis / "s0.parquet"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as inputs, chdir(folder):
+        paths = _parts(Path(inputs), sources=(SOURCES, sources), before=(ANALYSES, before and before.values()))
+        rules_clips.analyses(recipe=json.loads(wanted.text), part=part.relative_to(folder), **paths)
+    return list(files.read_rows(part, ANALYSES))
 
 
 def known(

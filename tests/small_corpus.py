@@ -10,7 +10,6 @@ from pathlib import Path
 import clips
 
 from perturbations.engine import clip_rows as manifest_rows
-from perturbations.engine import shards
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -106,7 +105,6 @@ def _videos(root: Path, sources: list[SourceRow]) -> list[VideoRow]:
         tier: tiers.Storage = tiers.Unstored() if name == "fog" else tiers.stored_video("lossless")
         wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=tier)
         folder = root / f"corpora/data/mlvp/{name}_{severity}"
-        rows += shards.run_videos(
-            wanted, sources, root=root, folder=folder, journal=folder / "rows.jsonl", stall_limit_s=60
-        )
+        part = root / f"work/{name}_{severity}.parquet"
+        rows += clips.video_rows(wanted, sources, root=root, folder=folder, part=part)
     return rows

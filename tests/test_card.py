@@ -14,7 +14,7 @@ from looping import each
 
 from perturbations.engine import corpus_card
 from perturbations.engine.comparability import verdict
-from perturbations.engine.tally import Tally, TextTally
+from perturbations.engine.tally import Tally
 from perturbations.guides.backends import Backends
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINED, TextRow, VideoRow
@@ -29,7 +29,7 @@ def video(key: str, severity: int = 3, variant: str | None = None, **more: Any) 
 
 
 def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, adapter: str) -> str:
-    return verdict(Tally().counted(videos), TextTally().counted(texts), adapter=adapter)
+    return verdict(Tally().counted(videos), Tally().counted(texts), adapter=adapter)
 
 
 def text(key: str, backend: str = "offline", variant: str | None = None) -> TextRow:

@@ -102,15 +102,15 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     datasets = {"drawn": DEMO, "plain": {"adapter": "demo"}, "ego": ego}
     config = config_file.parse({"datasets": datasets, "suites": SUITES, "composed": {"suites": []}})
     menu = {
-        target.name: target
-        for target in targets.menu(config, lambda name: DatasetPlan((), {}, 0, 0), lambda name: ())
-        if target.name.startswith(("composed", "egocvr"))
+        name: request
+        for name, _, request in targets.menu(config, lambda name: DatasetPlan((), {}, 0, 0), lambda name: ())
+        if name.startswith(("composed", "egocvr"))
     }
     assert list(menu) == ["egocvr", "composed_drawn", "composed_plain", "composed_ego"]
-    assert menu["egocvr"].request().files == menu["composed_ego"].request().files
-    assert "manifests/drawn/composed/mm_robustness/captions.parquet" in menu["composed_drawn"].request().files
+    assert menu["egocvr"]().files == menu["composed_ego"]().files
+    assert "manifests/drawn/composed/mm_robustness/captions.parquet" in menu["composed_drawn"]().files
     with pytest.raises(ConfigError, match="`families: true`"):
-        menu["composed_plain"].request()
+        menu["composed_plain"]()
     with pytest.raises(ConfigError, match="no dataset of the adapter 'youcook2'"):
         composed_plan.composed_of_adapter(config, "youcook2", lambda name: DatasetPlan((), {}, 0, 0))
 

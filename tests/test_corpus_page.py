@@ -23,7 +23,6 @@ from test_pipeline import scene
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
-from perturbations.engine import shards
 from perturbations.evaluation.rows import RESULTS
 from perturbations.manifest import files, locations, sets
 from perturbations.manifest.kinds import CAPTIONS, QUARANTINE, TEXTS, VIDEOS, CaptionRow, QuarantineRow, VideoRow
@@ -61,8 +60,8 @@ def corpus_of(root: Path, tier: tiers.Storage, *items: str) -> Path:
             for severity in (1, 5):
                 wanted = recipe.make(registry.get(f"msrvtt_p/{name}"), severity, seed=0, storage=tier)
                 folder = root / "corpora" / name / str(severity)
-                journal = root / "work" / name / f"{severity}.jsonl"
-                rows += shards.run_videos(wanted, [source], root=root, folder=folder, journal=journal, stall_limit_s=60)
+                part = root / "work" / name / f"{severity}.parquet"
+                rows += clips.video_rows(wanted, [source], root=root, folder=folder, part=part)
     assert {row.status for row in rows} == {"complete"}
     manifest = root / "manifests" / "d" / "msrvtt_p" / "videos.parquet"
     files.write(manifest, VIDEOS, rows, ABOUT)

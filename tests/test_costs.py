@@ -12,10 +12,9 @@ from test_workflow import tiny_clip
 
 from perturbations.config import file as config_file
 from perturbations.plan import costs, rules, sharding
-from perturbations.plan.costs import ClipSize
 from perturbations.plan.listed import ListedClip
 
-MSRVTT, WHOLE, LARGE = ClipSize(320 * 240, 350), ClipSize(320 * 240, 30_000), ClipSize(3840 * 2160, 350)
+MSRVTT, WHOLE, LARGE = (320 * 240, 350), (320 * 240, 30_000), (3840 * 2160, 350)
 
 
 def listed_clip(path: Path, **span: float) -> ListedClip:
@@ -36,9 +35,9 @@ def test_the_largest_clip_is_that_of_the_largest_file_or_the_longest_span(tmp_pa
     for name, frames in (("a", 10), ("b", 30)):
         tiny_clip(tmp_path / f"{name}.mp4", seed=1, frames=frames)
     clips = [listed_clip(tmp_path / f"{name}.mp4") for name in "ab"]
-    assert costs.largest(clips) == costs.largest(clips[::-1]) == ClipSize(24 * 32, 30)
+    assert costs.largest(clips) == costs.largest(clips[::-1]) == (24 * 32, 30)
     spans = [listed_clip(tmp_path / "a.mp4", start_s=0.1, end_s=end_s) for end_s in (0.2, 0.6)]
-    assert costs.largest(spans) == ClipSize(24 * 32, pytest.approx(5))
+    assert costs.largest(spans) == (24 * 32, pytest.approx(5))
     (tmp_path / "c.mp4").write_bytes(bytes(10_000))
     assert costs.largest([*clips, listed_clip(tmp_path / "c.mp4")]) == costs.largest([]) == costs.UNKNOWN
 

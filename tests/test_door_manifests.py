@@ -27,8 +27,9 @@ from perturbations import read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import ManifestError, MediaError, PerturbationError
 from perturbations.cli.main import main
-from perturbations.engine import clip_rows, render_clip, shards
+from perturbations.engine import clean_clips, clip_rows, render_clip
 from perturbations.evaluation.rows import RESULTS
+from perturbations.guides.registry import Known
 from perturbations.manifest import files, parquet, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -196,9 +197,11 @@ class Corpus:
         source = replace(clips.source_row(path), path="videos/it.mp4")
         self.recipe = recipe.make(registry.get(key), 3, seed=0, storage=tier or tiers.stored_video("high"))
         self.folder = root / "corpora/data/mlvp" / self.recipe.perturbation / "3"
-        target = shards.target_of(self.recipe, self.folder, "it")
-        row = clip_rows.expected_video(self.recipe, source, target.relative_to(root).as_posix() if target else None)
-        clip = shards.source_with_facts(self.recipe, replace(source, path=str(path)))
+        target = render_clip.target_of(self.recipe, self.folder, "it")
+        row = clip_rows.expected_video(
+            self.recipe, source, target.relative_to(root).as_posix() if target else None, Known()
+        )
+        clip = clean_clips.source_with_facts(self.recipe, replace(source, path=str(path)))
         self.row = clip_rows.complete_video(row, render_clip.produce(self.recipe, clip, target or root))
         self.file = target
         self.path = root / "manifests/data/mlvp/videos.parquet"

@@ -21,7 +21,6 @@ from looping import each
 from perturbations.base import limits, storage
 from perturbations.base.errors import MediaError
 from perturbations.base.limits import Limits
-from perturbations.engine import shards
 from perturbations.engine.clean_clips import source_of
 from perturbations.guides import frost
 from perturbations.media import decoding, framefile, probing
@@ -106,7 +105,7 @@ def test_a_broken_file_alone_is_quarantined(name: str, tmp_path: Path, capfd: py
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 120
     assert capfd.readouterr() == ("", "")
-    first, second = shards.run_sources("data", [listed(video, video.name) for video in (path, whole)], stall_limit_s=30)
+    first, second = clips.source_rows("data", [listed(video, video.name) for video in (path, whole)])
     assert (first.item_id, first.status, first.stage) == (path.name, "quarantined", "source")
     assert first.error
     assert (second.item_id, second.status, second.frame_count) == (whole.name, "complete", 2)
@@ -381,7 +380,7 @@ def test_a_frame_that_becomes_too_large_later_is_refused(tmp_path: Path) -> None
 
 def test_an_item_that_is_refused_is_quarantined_with_the_key(clip: Path) -> None:
     limits.use(Limits(frames=39))
-    (row,) = shards.run_sources("data", [listed(clip)], stall_limit_s=30)
+    (row,) = clips.source_rows("data", [listed(clip)])
     assert (row.status, row.error) == ("quarantined", TOO_MUCH[1][1])
 
 

@@ -21,6 +21,7 @@ from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.jobs import clean_rows
 from perturbations.evaluation.method_settings import parameters_of
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, Run, key_of, order_of, places_of
+from perturbations.guides.registry import Known
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, CaptionRow, CompleteSource, SourceRow, TextRow
 from perturbations.plan import caption_recipes as caption_recipes
@@ -305,7 +306,7 @@ def test_an_evaluation_without_a_complete_clip_stops_with_one_message(tmp_path: 
 )
 def test_results_say_whose_severities_they_have(changed: dict[str, str], facts: dict[str, str]) -> None:
     wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.Unstored())
-    published = manifest_rows.expected_video(wanted, source("a"), None)
+    published = manifest_rows.expected_video(wanted, source("a"), None, Known())
     backends = results.backends(None, [published, replace(published, **changed)])
     assert backends == {"retrieval": "demo_encoder"} | facts
 

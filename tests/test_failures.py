@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import clips
 import psutil
 import pytest
 from clips import HEIGHT, TIMING, WIDTH, make, noise, source_row, timed
@@ -20,7 +21,6 @@ from waiting import PATIENCE_S, is_gone, wait_for
 
 from perturbations.base import storage, supervise
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
-from perturbations.engine import shards
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import encoding, probing
 from perturbations.media.clip import Frame
@@ -162,8 +162,8 @@ def test_a_file_that_asks_for_much_memory_is_at_fault_itself(tmp_path: Path, mon
 def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compression") -> list[VideoRow]:
     """A shard's job."""
     wanted = recipe.make(registry.get(entry), 3, seed=0, storage=tiers.stored_video("high"))
-    journal = root / "work" / "s1.jsonl"
-    return shards.run_videos(wanted, rows, root=root, folder=root / "corpus", journal=journal, stall_limit_s=PATIENCE_S)
+    part = root / "work" / "s1.parquet"
+    return clips.video_rows(wanted, rows, root=root, folder=root / "corpus", part=part, timeout_s=PATIENCE_S)
 
 
 JOB = """
@@ -256,6 +256,6 @@ def test_two_jobs_on_one_shard_make_each_clip_once(tmp_path: Path) -> None:
     """The second, after the first, finds its clips in the journal."""
     rows = [source_row(make(tmp_path / f"{name}.mp4"), name) for name in "abc"]
     done = run(tmp_path, rows, "mlvp/gaussian_noise")
-    inodes = {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()}
+    inodes = {path: path.stat().st_ino for path in (tmp_path / "corpus").glob("*.mp4")}
     assert run(tmp_path, rows, "mlvp/gaussian_noise") == done
-    assert {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()} == inodes
+    assert {path: path.stat().st_ino for path in (tmp_path / "corpus").glob("*.mp4")} == inodes

@@ -35,7 +35,7 @@ from perturbations.base.errors import BackendError, MediaError, ToolError
 from perturbations.captions import pipeline
 from perturbations.config import file as config_file
 from perturbations.datasets.listing import Item, Listing
-from perturbations.engine import rendering, shards
+from perturbations.engine import clean_clips, rendering
 from perturbations.guides import frost
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideSettings, Known
@@ -186,7 +186,7 @@ def result_of(form: Perturbation) -> bytes:
     recipe = make(form, severity, seed=3, storage=Unstored())
     if form.takes_file(recipe.params):
         with tempfile.TemporaryDirectory() as folder:
-            source = shards.source_of(clips.source_row(clips.write_scene(Path(folder) / "clip.mp4", frames)))
+            source = clean_clips.source_of(clips.source_row(clips.write_scene(Path(folder) / "clip.mp4", frames)))
             frames = np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])
             return bytes(str(frames.shape).encode()) + frames.tobytes()
     donors = [frames[::-1].copy()]

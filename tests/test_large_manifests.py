@@ -15,7 +15,7 @@ from perturbations import Corpus
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.engine.comparability import verdict
-from perturbations.engine.tally import Tally, TextTally
+from perturbations.engine.tally import Tally
 from perturbations.manifest import files, parquet
 from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
 from perturbations.plan import mixes
@@ -102,7 +102,7 @@ def test_what_is_made_of_it_is_the_same(plain: Path, large: Path) -> None:
     listed = files.read_rows(plain / VIDEOS_FILE, VIDEOS)
     assert list(mixes.mixed_severity(rows)) == list(mixes.mixed_severity(listed))
     assert list(mixes.mixed_types(rows, sources)) == list(mixes.mixed_types(listed, sources))
-    sentences = [verdict(Tally().counted(clips), TextTally(), adapter="msrvtt") for clips in (rows, listed)]
+    sentences = [verdict(Tally().counted(clips), Tally(), adapter="msrvtt") for clips in (rows, listed)]
     assert sentences[0] == sentences[1]
     pages = []
     for tree in (plain, large):

@@ -18,7 +18,7 @@ import perturbations.base.errors
 from perturbations import perturb
 from perturbations.base.errors import UnknownPerturbationError
 from perturbations.base.storage import PROFILES
-from perturbations.engine import shards
+from perturbations.engine import clean_clips
 from perturbations.engine.clean_clips import source_of
 from perturbations.manifest.columns import values_of
 from perturbations.media import encoding
@@ -143,7 +143,7 @@ def test_the_rate_of_a_slide_show_is_its_own(rate: Fraction, tmp_path: Path) -> 
     path = tmp_path / "slides.mp4"
     frames = (Frame(image, place, place) for place, image in enumerate(clips.noise(4)))
     encoding.encode(frames, path, PROFILES["compatible"], Timing(1 / rate, rate))
-    row = shards.source_row("d", ListedClip(item_id="a", source_video_id="a", path=str(path)))
+    row = clean_clips.source_row("d", ListedClip(item_id="a", source_video_id="a", path=str(path)))
     assert row.fps == pytest.approx(float(rate))
     assert source_of(row).timing.frame_rate == pytest.approx(float(rate))
 

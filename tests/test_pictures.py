@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import clips
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -27,7 +28,7 @@ from perturbations.base.storage import PICTURES
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.datasets.registry import Dataset
-from perturbations.engine import clip_files, corpus_card, shards, tally
+from perturbations.engine import clean_clips, clip_files, corpus_card, tally
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS, CaptionRow, CompleteSource, VideoRow
 from perturbations.media import decoding, encoding, probing, stills
@@ -115,7 +116,7 @@ def test_what_is_no_whole_picture_of_8_bits_of_rgb_is_quarantined(
 ) -> None:
     path = tmp_path / name
     make(path)
-    (row,) = shards.run_sources("d", [ListedClip(item_id="a", source_video_id="a", path=str(path))], stall_limit_s=60)
+    (row,) = clips.source_rows("d", [ListedClip(item_id="a", source_video_id="a", path=str(path))])
     assert row.status == "quarantined"
     listed = ListedClip(item_id="a", source_video_id="a", path=str(path), bytes=0)
     assert list(clip_files.unreadable([listed])) == [str(path)], "seen before the first job"
@@ -140,10 +141,10 @@ def rows_of(
     monkeypatch.setattr("av.open", lambda *_, **__: pytest.fail("PyAV was opened for a picture"))
     path = saved(folder / name, Image.fromarray(DRAWN).resize((80, 48)), quality=95)
     clip = ListedClip(item_id="photo", source_video_id="photo", path=str(path))
-    source = shards.source_row("pictures", clip)
+    source = clean_clips.source_row("pictures", clip)
     job = recipe.make(registry.get("mm_robustness/pixelate"), 3, seed=0, storage=storage)
-    places = {"root": folder, "folder": folder / "corpora", "journal": folder / "work/j.jsonl"}
-    (row,) = shards.run_videos(job, [source], **places, stall_limit_s=60)
+    places = {"root": folder, "folder": folder / "corpora", "part": folder / "work/j.parquet"}
+    (row,) = clips.video_rows(job, [source], **places)
     about = {"root": "../.."}
     files.write(folder / "manifests/pictures/sources.parquet", SOURCES, [source], about)
     captions = [

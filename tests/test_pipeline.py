@@ -19,7 +19,7 @@ import pytest
 import perturbations
 import perturbations.base.errors
 from perturbations.base import rng
-from perturbations.engine import render_clip, rendering, shards
+from perturbations.engine import clean_clips, render_clip, rendering
 from perturbations.engine.frame_orders import fitted
 from perturbations.guides.registry import Known
 from perturbations.manifest import sets
@@ -158,13 +158,11 @@ def row_of(
     wanted = recipe.make(registry.get(key), severity, variant=variant, seed=seed, storage=tier, donors="data")
     source = source_row(path)
     target = folder / f"it{render_clip.extension(wanted) or ''}"
-    (row,) = shards.run_videos(
+    (row,) = clips.video_rows(
         wanted,
         [source],
         root=folder,
         folder=folder,
-        journal=folder / "rows.jsonl",
-        stall_limit_s=60,
         known=known(recipe.altered(wanted, storage=RECIPE).text, source, folder.parent),
     )
     return replace(row, path=str(target) if row.path else None)
@@ -256,7 +254,7 @@ def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, nu
     row = made_row(key, 4, tiers.StoredFrames(num_frames=12), path, tmp_path / "frames")
     stored = perturbations.open_clip(row)
     assert (row.frame_count, row.duration_s, row.stored_frames) == (whole.frame_count, whole.duration_s, 12)
-    plan = rendering.planned_clip(recipe.parse(row.recipe), shards.source_of(row)).order
+    plan = rendering.planned_clip(recipe.parse(row.recipe), clean_clips.source_of(row)).order
     assert len(plan) == len(stored) == 12
     donor = [fitted(frame, (32, 24), antialiased=False) for frame in donor_frames()]
     assert np.array_equal(stored, np.stack([clean[place] if place >= 0 else donor[~place] for place in plan]))
@@ -399,7 +397,7 @@ def test_each_realization_is_drawn_once(
         for seed, item in enumerate(("it", "other"))
     )
     wanted = recipe.make(registry.get(key, variant), 5, seed=0, storage=tier, donors="data")
-    source = shards.source_with_facts(wanted, row, [other])
+    source = clean_clips.source_with_facts(wanted, row, [other])
     drawn: Counter[Any] = Counter()
     generator = rng.generator
     monkeypatch.setattr(rng, "generator", lambda *args: drawn.update([args]) or generator(*args))

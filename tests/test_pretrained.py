@@ -15,7 +15,6 @@ from test_pipeline import scene
 import perturbations
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.engine import shards
 from perturbations.engine.journal import Analysed
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
@@ -121,13 +120,11 @@ def test_the_whole_way_with_pretrained_backends(
         wanted = of_config(backends, key)
         folder = tmp_path / key
         (tmp_path / key).mkdir(parents=True)
-        rows = shards.run_videos(
+        rows = clips.video_rows(
             wanted,
             sources[:1],
             root=folder,
             folder=folder,
-            journal=folder / "rows.jsonl",
-            stall_limit_s=120,
             known=known,
         )
         assert [row.status for row in rows] == ["complete"], rows[0].error

@@ -63,7 +63,7 @@ def lag_ms(late: NDArray[np.float64], early: NDArray[np.float64]) -> float:
 def pair(source: Path, folder: Path, key: str = "mlvp/fog", **span: float) -> tuple[VideoRow, VideoRow]:
     """The row of a clip with sound and the one of the same clip without, whose frames must be the same."""
     row = clips.source_row(source, **span)
-    copied, silent = (clips.made_row(key, VIDEO, row, folder / name, with_sound=name == "a") for name in "ab")
+    copied, silent = (clips.made_row(key, VIDEO, row, folder / name, sound=name == "a") for name in "ab")
     assert silent.audio == sound.UNWANTED
     assert copied.recipe_id == silent.recipe_id
     for name in ("frames_sha256", "frame_count", "stored_frames", "bitrate_bps", "duration_s", "psnr_db", "ssim"):
@@ -144,9 +144,7 @@ def test_another_choice_makes_finished_clips_anew_or_gives_them_another_cell(
     maker: Callable[[Path], Path], cell: str, files: int, tmp_path: Path
 ) -> None:
     source = clips.source_row(maker(tmp_path / "clip.mp4"))
-    rows = [
-        clips.made_row("mlvp/fog", VIDEO, source, tmp_path / "c", with_sound=choice) for choice in (True, False, True)
-    ]
+    rows = [clips.made_row("mlvp/fog", VIDEO, source, tmp_path / "c", sound=choice) for choice in (True, False, True)]
     assert [row.audio for row in rows] == [cell, sound.UNWANTED, cell]
     assert rows[0].sha256 == rows[2].sha256
     assert len({row.sha256 for row in rows}) == files

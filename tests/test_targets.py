@@ -46,8 +46,7 @@ def request(settings: Config, name: str) -> targets.TargetWork:
         return sharding.plan_clips(settings, collection)
 
     menu = targets.menu(settings, plans, lambda dataset: sharding.plan_captions(settings, dataset))
-    entries = {target.name: target for target in menu}
-    return entries[name].request()
+    return {target: work for target, _, work in menu}[name]()
 
 
 def test_a_corpus_of_clips_has_its_whole_videos_where_full_length_files_are_kept(project: Config) -> None:
@@ -157,8 +156,8 @@ def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -
 def test_the_menu_has_each_name_once_and_a_line_for_it() -> None:
     def menu(settings: Config) -> dict[str, str]:
         entries = list(targets.menu(settings, not_planned, lambda dataset: pytest.fail(f"{dataset} is planned")))
-        assert len({target.name for target in entries}) == len(entries)
-        return {target.name: target.text for target in entries}
+        assert len({name for name, _, _ in entries}) == len(entries)
+        return {name: text for name, text, _ in entries}
 
     names = menu(configured())
     assert {"msrvtt_p", "youcook2_p", "evaluate_train", "tta_cooking", "mlvp_tiny"} <= set(names)

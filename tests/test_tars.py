@@ -26,7 +26,7 @@ from perturbations.base import storage, tars
 from perturbations.base.errors import MediaError
 from perturbations.base.readers import Reader
 from perturbations.cli.main import main
-from perturbations.engine import journal, render_clip, shards
+from perturbations.engine import journal, render_clip
 from perturbations.engine.journal import Measured
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS, CompleteSource, VideoRow
@@ -75,8 +75,8 @@ def findings(**options: bool) -> list[str]:
 def job(root: Path, sources: list[CompleteSource]) -> list[VideoRow]:
     """A shard's job, as its command runs it."""
     wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("high"))
-    places = {"folder": root / "corpus", "journal": root / "work/s1.jsonl"}
-    return shards.run_videos(wanted, sources, root=root, in_tar=True, stall_limit_s=60, **places)
+    places = {"folder": root / "corpus", "part": root / "work/s1.parquet"}
+    return clips.video_rows(wanted, sources, root=root, tar=True, **places)
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_a_job_that_was_killed_while_it_packed_goes_on_to_the_same_tar(
     monkeypatch.setattr(render_clip, "produce", noted)
     log.touch()
     assert [row.status for row in job(tmp_path, sources)] == ["complete"] * 2
-    assert list(tar.parent.iterdir()) == [tar]
+    assert sorted(tar.parent.iterdir()) == [tar.with_name(".s1.json"), tar]
     assert tar.read_bytes() == before
     assert len(log.read_text()) == (0 if with_tar else 2 - left)
 

@@ -67,7 +67,7 @@ def test_every_published_distance_of_its_dataset_stands_beside_ours(adapter: str
     distances = {"bleu4": 0.25, "meteor": 0.5, "rouge1": 0.75}
     scenarios = [replace(caption_rows.statistics([row]), **distances) for row in rows]
     distance_table = category_distances.table(scenarios, adapter)
-    head, table = distance_table.heads, distance_table.rows
+    head, table = distance_table["heads"], distance_table["rows"]
     ours = [[text for name, text in zip(head, line, strict=True) if name != "paper"] for line in table]
     assert ours == [[registry.get(f"msrvtt_p/{name}").category, "0.25", "0.50", "0.75"] for name in names]
     places = [place for place, name in enumerate(head) if name == "paper"]
@@ -300,11 +300,11 @@ def first_accepted(originals: list[str], drawn: list[Any], tries: int, encoder: 
 
 def test_the_gate_takes_the_first_that_is_similar_enough_or_the_last_try() -> None:
     outcomes = first_accepted(["a", "b"], [draws("0.5", "0.95", "0.99"), draws("0.9")], 100)
-    assert outcomes == [pipeline.GateOutcome("0.95", 0.95, 2, True), pipeline.GateOutcome("0.9", 0.9, 1, True)]
+    assert outcomes == [("0.95", 0.95, 2, True), ("0.9", 0.9, 1, True)]
     outcomes = first_accepted(["a"], [draws("0.8", "0.1", "0.2")], 3)
-    assert outcomes == [pipeline.GateOutcome("0.2", 0.2, 3, False)]
+    assert outcomes == [("0.2", 0.2, 3, False)]
     outcomes = first_accepted(["a", "b"], [draws("0.89996"), draws("0.89994")], 1)
-    assert [(outcome.similarity, outcome.accepted) for outcome in outcomes] == [(0.9, True), (0.8999, False)]
+    assert [(similarity, accepted) for _, similarity, _, accepted in outcomes] == [(0.9, True), (0.8999, False)]
     embedded: list[list[str]] = []
     drawn = [draws("0.1", "0.1", "1.0"), draws("0.2", "0.95"), draws("c")]
     first_accepted(["a", "b", "c"], drawn, 100, fake_encoder(embedded))

@@ -21,7 +21,7 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError, ToolError
 from perturbations.cli.main import main
-from perturbations.engine import clean_clips, rendering, shards
+from perturbations.engine import clean_clips, rendering
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS, CompleteSource
 from perturbations.media import decoding, encoding, probing, received
@@ -182,7 +182,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> CompleteSource:
 def rendered(row: CompleteSource, name: str, severity: int, variant: str, **replaced: float) -> list[Frame]:
     entry = registry.get(f"transmission/{name}", variant)
     wanted = recipe.make(entry, severity, seed=0, storage=tiers.Unstored(), replaced=replaced or None)
-    source = shards.source_of(row)
+    source = clean_clips.source_of(row)
     return list(rendering.planned_clip(wanted, replace(source, facts=clean_clips.facts_now(wanted, source))).frames())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from perturbations.manifest.kinds import TextStatisticsRow
 from perturbations.suites import published
@@ -13,19 +13,11 @@ _DISTANCES = {"bleu4": "BLEU-4", "meteor": "METEOR", "rouge1": "ROUGE-1 F1"}
 _PRINTED = {"rouge_f1": "rouge1"}
 
 
-@dataclass(frozen=True)
-class DistanceTable:
-    """A table of distances: `heads`, one row of texts per category, and where the published numbers are printed."""
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    source: str
-
-
-def table(counted: Sequence[TextStatisticsRow], adapter: str) -> DistanceTable:
+def table(counted: Sequence[TextStatisticsRow], adapter: str) -> dict[str, Any]:
     """Means over the perturbations of each category; `adapter`, the dataset's, says which published ones stand beside.
 
-    The rows are of one suite. The columns of a paper are absent where it has none of the suite and dataset.
+    The rows are of one suite. The columns of a paper are absent where it has none of the suite and dataset. Returns the
+    `heads`, the `rows` of texts, one per category, and the `source` of the published numbers.
     """
     suites = {row.suite for row in counted}
     papers = {
@@ -50,4 +42,4 @@ def table(counted: Sequence[TextStatisticsRow], adapter: str) -> DistanceTable:
         tables = sorted({f"{published.PAPERS[cell.paper]}, Table {cell.table}" for cell in papers.values()})
         note = "Its ROUGE-1 is of another measure: less than the captions that stay as they are give alone."
         source = f"paper: {', '.join(tables)}. {note}"
-    return DistanceTable(heads, rows, source)
+    return {"heads": heads, "rows": rows, "source": source}

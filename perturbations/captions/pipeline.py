@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from perturbations.base import rng
@@ -24,14 +24,8 @@ TRIES = 100
 """The most draws of the fidelity gate per caption."""
 
 
-@dataclass(frozen=True)
-class GateOutcome:
-    """The accepted text, or the last try when none was accepted; the similarity is None where there is no gate."""
-
-    text: str
-    similarity: float | None
-    attempts: int
-    accepted: bool
+GateOutcome = tuple[str, float | None, int, bool]
+"""The accepted text, or the last try when none was; its similarity, None without a gate; the attempts; accepted?"""
 
 
 @dataclass(frozen=True)
@@ -95,9 +89,8 @@ def perturb_captions(
     """
     entry = entry_of("text", perturbation, variant)
     if type(severity) is int and severity == 0:
-        untouched = GateOutcome("", None, 0, True)
         reason = "severity 0 changes nothing"
-        yield from (_result(caption.text, caption.text, untouched, "none", reason) for caption in captions)
+        yield from (_result(caption.text, (caption.text, None, 0, True), "none", reason) for caption in captions)
         return
     backend = backend or "offline"
     similarities = None
@@ -122,13 +115,12 @@ def perturb_captions(
             for text, generator in zip(texts, generators, strict=True)
         ]
         if similarities is None:
-            outcomes = [GateOutcome(draw(), None, 1, True) for draw in draws]
+            outcomes: list[GateOutcome] = [(draw(), None, 1, True) for draw in draws]
         else:
             outcomes = first_accepted(texts, draws, similarities, tries)
-        if not entry.gated:
-            outcomes = [replace(outcome, accepted=True) for outcome in outcomes]
-        for old, outcome in zip(texts, outcomes, strict=True):
-            yield _result(old, outcome.text, outcome, made_by, reason_of_no_change(entry, old, outcome.text))
+        for old, (new, similarity, attempts, accepted) in zip(texts, outcomes, strict=True):
+            outcome = new, similarity, attempts, accepted or not entry.gated
+            yield _result(old, outcome, made_by, reason_of_no_change(entry, old, new))
 
 
 def first_accepted(
@@ -157,8 +149,8 @@ def first_accepted(
             judged[at][drawn[at]] = similarity
         for at in waiting:
             similarity = judged[at][drawn[at]]
-            outcomes[at] = GateOutcome(drawn[at], similarity, attempt, similarity >= similarities.threshold)
-        waiting = [at for at in waiting if not outcomes[at].accepted]
+            outcomes[at] = drawn[at], similarity, attempt, similarity >= similarities.threshold
+        waiting = [at for at in waiting if not outcomes[at][-1]]
         if not waiting:
             break
     return [outcomes[at] for at in range(len(originals))]
@@ -175,15 +167,16 @@ def reason_of_no_change(entry: registry.Perturbation, old: str, new: str) -> str
     return f"{entry.name} found nothing to change"
 
 
-def _result(old: str, new: str, outcome: GateOutcome, made_by: str, reason: str | None) -> PerturbedText:
+def _result(old: str, outcome: GateOutcome, made_by: str, reason: str | None) -> PerturbedText:
+    new, similarity, attempts, accepted = outcome
     return PerturbedText(
         text=new,
         changed=new != old,
         effective_change=differs(old, new),
         unchanged=reason,
-        similarity=outcome.similarity,
+        similarity=similarity,
         fluency_change=fluency_change(old, new),
-        attempts=outcome.attempts,
-        accepted=outcome.accepted,
+        attempts=attempts,
+        accepted=accepted,
         backend=made_by,
     )

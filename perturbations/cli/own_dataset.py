@@ -12,10 +12,14 @@ from pathlib import Path
 import yaml
 
 from perturbations.base import shown
-from perturbations.base.errors import ConfigError
-from perturbations.base.storage import PROFILES
+from perturbations.base.errors import AnnotationError, ConfigError, short
+from perturbations.base.storage import PICTURE_EXTENSIONS, PROFILES
+from perturbations.datasets import folder as folder_of_videos
+from perturbations.datasets.listing import VIDEO_EXTENSIONS
+from perturbations.datasets.parsing import whole_json
+from perturbations.datasets.registry import Dataset
 from perturbations.engine import clip_files
-from perturbations.plan import costs, own_items
+from perturbations.plan import costs, items
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
@@ -40,44 +44,77 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     `ConfigError` or `AnnotationError` where no clip can be used.
     """
     name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_").lstrip("_0123456789") or "mine"
-    matched = own_items.match(name, videos, captions, pictures=pictures)
-    damaged = clip_files.unreadable([clip for clip, _ in matched.clips])
-    failed = [(entry.item_id, entry.reason) for entry in matched.rejected]
-    failed += [
-        (clip.item_id, f"{clip.path}: {damaged[clip.path]}") for clip, _ in matched.clips if clip.path in damaged
-    ]
-    usable = {clip: number for clip, number in matched.clips if clip.path not in damaged}
+    section, other_splits = _section(videos, captions, pictures=pictures)
+    dataset = Dataset.model_validate(section)
+    listing = items.read(name, dataset)
+    located, missing = items.locate(dataset, listing)
+    rejected = [*listing.rejected_captions(), *missing]
+    damaged = clip_files.unreadable(located)
+    failed = [(entry.item_id, entry.reason) for entry in rejected]
+    failed += [(clip.item_id, f"{clip.path}: {damaged[clip.path]}") for clip in located if clip.path in damaged]
+    number_of = {item.item_id: sum(map(bool, item.texts)) for item in listing.items}
+    usable = {clip: number_of[clip.item_id] for clip in located if clip.path not in damaged}
     if not usable:
         reasons = "".join(f"\n  {item_id!r}: {reason}" for item_id, reason in failed[:5])
         raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}")
     suites = ("mm_robustness",) if pictures else ("mlvp", "mm_robustness")  # half of MLVP needs several frames
     storage, cost = _storage(folder, list(usable), suites[0], _FORMS_OF_PICTURES if pictures else _FORMS)
     clip, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clip", "videos"))
-    malformed = [(entry.item_id, entry.reason) for entry in matched.rejected if entry.is_malformed]
+    malformed = [(entry.item_id, entry.reason) for entry in rejected if entry.is_malformed]
     allowed = [entry for entry in failed if entry not in malformed]
     summary = [f"{shown.plural(len(usable), clip)} with {shown.plural(sum(usable.values()), 'caption')}"]
     summary += _few_lines("left out, which max_failed_items allows", allowed)
     what = "that do not follow the format: mend them, or let max_failed_items allow them, before a run"
     summary += _few_lines(what, malformed)
     summary.append(cost)
-    if matched.split:
-        others = f", not {', '.join(matched.other_splits)}" if matched.other_splits else ""
-        summary.append(f"split: {matched.split}{others}")
-    if matched.unlisted:
-        summary.append(f"{files} without a caption, which are left out: {_few(matched.unlisted)}")
+    if split := section.get("split"):
+        others = f", not {', '.join(other_splits)}" if other_splits else ""
+        summary.append(f"split: {split}{others}")
+    named = {os.path.realpath(clip.path) for clip in located}
+    extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
+    there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions)
+    if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
+        summary.append(f"{files} without a caption, which are left out: {_few(unlisted)}")
     first = next(iter(usable)).path
     typed = shlex.quote(f"./{first}" if first.startswith("-") else first)
     summary.append(f"a first look, in seconds: perturb preview {typed}")
-    section = {
-        "adapter": matched.adapter,
-        "annotations": _from(folder, captions),
-        "videos": _from(folder, videos),
-        **({"split": matched.split} if matched.split else {}),
-        **({"columns": matched.columns} if matched.columns else {}),
-        **({"max_failed_items": len(allowed)} if allowed else {}),
-    }
+    section |= {"annotations": _from(folder, captions), "videos": _from(folder, videos)}
+    section |= {"max_failed_items": len(allowed)} if allowed else {}
     config = {"datasets": {name: section}, "suites": {suite: {} for suite in suites}, "storage": storage}
     return name, suites[0], yaml.safe_dump(config, sort_keys=False, allow_unicode=True), summary
+
+
+def _section(videos: Path, captions: Path, *, pictures: bool) -> tuple[dict[str, object], list[str]]:
+    """The section of a dataset in config.yaml, and the splits of its captions' file that are not taken."""
+    if not captions.is_file():
+        raise AnnotationError(f"{captions}: no such file")
+    if not videos.is_dir():  # as a shell leaves it in `--videos=~/clips`, where the configuration's `~` is a folder
+        raise AnnotationError(f"{videos}: no such directory{'; it is a file' if videos.exists() else ''}")
+    section: dict[str, object] = {"adapter": folder_of_videos.ADAPTER.name}
+    if pictures:
+        section["adapter"] = _adapter_of_pictures(captions)
+    section |= {"annotations": captions, "videos": videos}
+    if section["adapter"] not in (folder_of_videos.ADAPTER.name, "pictures"):
+        return section, []
+    splits = folder_of_videos.splits(captions)
+    if splits:
+        section["split"] = splits[0] if len(splits) == 1 else folder_of_videos.ADAPTER.split
+    if columns := folder_of_videos.guessed_columns(captions):
+        section["columns"] = columns
+    return section, [name for name in splits if name != section["split"]]
+
+
+def _adapter_of_pictures(captions: Path) -> str:
+    """Which adapter of pictures reads a file of captions: an object in JSON is Karpathy's or COCO's own file."""
+    if captions.suffix.lower() != ".json" or not captions.read_bytes()[:1000].lstrip().startswith(b"{"):
+        return "pictures"
+    described = whole_json(captions, dict, "an object with `images`")
+    name = "coco" if "annotations" in described else described.get("dataset")
+    if name in ("coco", "flickr30k"):
+        return str(name)
+    if all(isinstance(entries, list) for entries in described.values()):
+        return "pictures"
+    raise AnnotationError(f"{captions} has no `annotations`, and its `dataset` is {short(name)}, not coco or flickr30k")
 
 
 def _storage(

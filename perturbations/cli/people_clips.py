@@ -43,7 +43,7 @@ def add_realization(parser: argparse.ArgumentParser) -> None:
 
 
 def _video(options: argparse.Namespace) -> int:
-    from perturbations.engine import render_clip, shards
+    from perturbations.engine import clean_clips, render_clip
     from perturbations.plan import recipe, tiers
 
     if options.output.suffix != ".mp4":
@@ -58,7 +58,7 @@ def _video(options: argparse.Namespace) -> int:
         storage=tiers.stored_video(options.profile),
         donors="--donors",
     )
-    source = shards.source_with_facts(job_recipe, *rows_from(options))
+    source = clean_clips.source_with_facts(job_recipe, *rows_from(options))
     measured = render_clip.produce(job_recipe, source, options.output)
     decibel = measured.storage_psnr_db
     lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
@@ -76,11 +76,11 @@ def rows_from(options: argparse.Namespace) -> tuple[CompleteSource, list[Complet
 
 
 def _row_of(dataset: str, path: Path, item_id: str) -> CompleteSource:
-    from perturbations.engine import shards
+    from perturbations.engine import clean_clips
     from perturbations.plan.listed import ListedClip
 
     listed = ListedClip(item_id=item_id, source_video_id=item_id, path=str(path))
     try:
-        return shards.source_row(dataset, listed)
+        return clean_clips.source_row(dataset, listed)
     except MediaError as error:
         raise MediaError(f"{path}: {error}") from error

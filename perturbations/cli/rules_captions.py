@@ -93,14 +93,14 @@ def texts_manifest(
     from perturbations.captions import caption_rows, text_parts
     from perturbations.engine import merging
     from perturbations.engine.comparability import verdict
-    from perturbations.engine.tally import Tally, TextTally
+    from perturbations.engine.tally import Tally
 
     unusable = len(read(rejected, RejectedItem))
     parts = work / suite / "captions"
     text_parts.drop_untrue_markers(parts)  # what is missing stops the merge below; the next run makes it again
     rows, listed = merging.texts(dataset, work / "captions", parts, recipes, unusable)
     left_out, wanted = skipped_entries.parse(canonical(skipped)), read_recipes(recipes)
-    tally, counted = TextTally(), list[TextStatisticsRow]()
+    tally, counted = Tally(), list[TextStatisticsRow]()
     about: dict[str, object] = {}
 
     def merged() -> Iterator[TextRow]:
@@ -108,9 +108,7 @@ def texts_manifest(
         for _, scenario in logged(scenarios, len(wanted), "perturbations counted"):
             members = list(scenario)
             counted.append(caption_rows.statistics(members))
-            for row in members:
-                tally.add(row)
-                yield row
+            yield from tally.over(members)
 
     def described() -> dict[str, object]:
         about.update(provenance(texts), dataset=dataset)
@@ -126,7 +124,7 @@ def texts_manifest(
 def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     """Join perturbed captions with perturbed videos."""
     from perturbations.engine.comparability import verdict
-    from perturbations.engine.tally import Tally, TextTally
+    from perturbations.engine.tally import Tally
     from perturbations.plan import mixes
     from perturbations.suites import registry
 
@@ -135,7 +133,7 @@ def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     combined = registry.suite(described["suite"]).combined
     about = {name: described[name] for name in ("dataset", "suite", sets.SET)}
     about |= provenance(output)
-    tallies = Tally().counted(clips), TextTally().counted(captions)
+    tallies = Tally().counted(clips), Tally().counted(captions)
     about["comparability"] = verdict(*tallies, adapter=str(described.get("adapter", "")))
     if combined is not None:
         entries = skipped_entries.of_manifest(files.read_metadata(texts))

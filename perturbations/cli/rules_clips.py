@@ -1,20 +1,46 @@
-"""The jobs of rules that process a shard of clips: sources, analyses, videos."""
+"""The jobs of rules that process a shard of clips: sources, analyses, videos.
+
+They work through the clips in order, quarantine those that fail, and keep finished ones after a kill.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perturbations.base import limits as limits_of_files
+from perturbations.base import storage, supervise
+from perturbations.base.errors import MediaError
 from perturbations.base.limits import Limits
+from perturbations.base.progress import Tick, counted, log_kept
 from perturbations.base.records import canonical
-from perturbations.engine import journal, shards
+from perturbations.engine import clean_clips, clip_rows, journal, render_clip
+from perturbations.engine.clean_clips import source_of
+from perturbations.engine.journal import Journal, Measured
+from perturbations.guides.registry import Analysed, Known, parse_analysis
 from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS, CompleteSource
+from perturbations.manifest.kinds import (
+    ANALYSES,
+    COMPLETE,
+    SOURCES,
+    VIDEOS,
+    AnalysisRow,
+    CompleteSource,
+    QuarantineStage,
+    SourceRow,
+    VideoRow,
+)
+from perturbations.media import encoding
+from perturbations.media import sound as sounds
+from perturbations.plan.recipe import parse
 
 if TYPE_CHECKING:
-    from perturbations.manifest.kinds import AnalysisRow
+    from perturbations.plan.listed import ListedClip
+
+_log = logging.getLogger("perturbations")
 
 STALL_LIMIT_S = 120.0
 """Seconds without progress after which a clip is given up, where the job's rule says nothing."""
@@ -40,8 +66,21 @@ def sources(
     from perturbations.plan.listed import ListedClip, read
 
     limits_of_files.use(Limits(**limits))
+
+    def work(clip: ListedClip, tick: Tick) -> CompleteSource:
+        if drawn:
+            draw(clip)
+        return clean_clips.source_row(dataset, clip, tick)
+
     clips = read(listed, ListedClip)
-    rows = shards.run_sources(dataset, clips, stall_limit_s=timeout_s, prepare=draw if drawn else None)
+    rows: list[SourceRow] = []
+    count = counted(len(clips), "clips")
+    outcomes = supervise.run(work, clips, stall_limit_s=timeout_s, name=lambda clip: repr(clip.item_id))
+    for clip, row, error in outcomes:
+        count()
+        if row is None:
+            _log.warning("quarantined %r: %s", clip.item_id, error)
+        rows.append(row or clip_rows.quarantined_source(dataset, clip, str(error)))
     files.write_part(part, SOURCES, rows)
 
 
@@ -58,43 +97,68 @@ def videos(
     sound: bool = False,
     tar: bool = False,
 ) -> None:
-    """Perturb the clips of a shard by one recipe.
+    """Perturb the clips of a shard by one recipe; those that the journal beside the part has are kept.
 
     `output` is the part of the manifest and, before it, where clips are stored, their marker in the folder of clips.
+    `analysis` and `donors` hold what a guide needs of the clips, `whole` the videos that clips are cut from. Videos
+    have the sources' `sound`. At the end the files are moved into the shard's tar, where they are to lie in a `tar`.
     """
-    from perturbations.guides.registry import Known
-    from perturbations.plan.recipe import parse
-
     limits_of_files.use(Limits(**limits))
+    wanted = parse(canonical(recipe))
+    if encoder := wanted.entry.encoder(wanted.params):
+        encoding.check_ffmpeg(encoder)
     *markers, part = output
-    folder = markers[0].parent if markers else part.parent
-    clips = _complete(sources)
+    folder = (markers[0] if markers else part).parent
     of_donors = [] if donors is None else files.read_part(donors, ANALYSES)
     known = Known(_by_item(analysis), [row for row in of_donors if row.status == COMPLETE])
-    rows = shards.run_videos(
-        parse(canonical(recipe)),
-        clips,
-        known=known,
-        videos=[row for path in whole or () for row in files.read_part(path, SOURCES)],
-        root=Path(),
-        folder=folder,
-        journal=layout.journal_of(part),
-        stall_limit_s=timeout_s,
-        with_sound=sound,
-        in_tar=tar,
-    )
+    cut_of = None
+    if wanted.whole_videos:
+        cut_of = clean_clips.cuts_in([row for path in whole or () for row in files.read_part(path, SOURCES)])
+    rows: list[VideoRow] = []
+    expected: list[VideoRow] = []
+    targets: dict[str, Path] = {}
+    suffix = render_clip.extension(wanted) or ""
+    for source in _complete(sources):
+        target = render_clip.target_of(wanted, folder, source.item_id)
+        row = clip_rows.expected_video(wanted, source, target.as_posix() if target else None, known, cut_of)
+        targets |= {journal.member_name(source.item_id, suffix): target} if target else {}
+        if row.error is None:
+            expected.append(row)
+        else:
+            _log.warning("quarantined %r: %s", row.item_id, row.error)
+            rows.append(row)
+    # Clips of one video follow each other, because they share its decoded or encoded frames.
+    expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
+
+    def work(row: VideoRow, tick: Tick) -> Measured:
+        analysed = _kept_file(known.rows.get(row.item_id))
+        source = replace(source_of(row), kept=analysed, scratch=Path(scratch) if row.cut else None)
+        measured = render_clip.produce(wanted, source, Path(row.path or ""), tick, with_sound=sound)
+        # In the worker, not where results arrive: by then the next clip may have started, and a kill would lose both.
+        finished.add(row.recipe_id, measured)
+        return measured
+
+    with storage.one_job(layout.journal_of(part)), storage.scratch_directory() as scratch:
+        storage.remove_leftovers(targets.values())
+        finished = Journal(layout.journal_of(part), Measured, {row.recipe_id for row in expected})
+        finished.forget(lambda measured: sounds.is_other(measured.audio, with_sound=sound))
+        held = folder / layout.name("clip_tar", shard=layout.shard_of(part))
+        if targets:
+            journal.unpack(held, targets)
+        kept, todo = _divided(expected, finished)
+        rows += [clip_rows.complete_video(row, measured) for row, measured in kept]
+        count = counted(len(todo), "clips")
+        outcomes = supervise.run(work, todo, stall_limit_s=timeout_s, name=lambda row: repr(row.item_id))
+        for row, result, error in outcomes:
+            count()
+            complete = clip_rows.complete_video(row, result) if result else None
+            rows.append(complete or _quarantined(row, "video", str(error)))
+        storage.remove_leftovers(targets.values())  # of workers that were killed
+        if tar:
+            rows = journal.pack(held, rows, targets, suffix)
     files.write_part(part, VIDEOS, rows)
     for marker in markers:
         journal.write_marker(marker, rows)
-
-
-def _complete(sources: Path) -> list[CompleteSource]:
-    """The clips of a part that can be used."""
-    return [row for row in files.read_part(sources, SOURCES) if isinstance(row, CompleteSource)]
-
-
-def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
-    return {} if path is None else {row.item_id: row for row in files.read_part(path, ANALYSES)}
 
 
 def analyses(
@@ -106,18 +170,93 @@ def analyses(
     limits: Mapping[str, int] = NO_LIMITS,
     before: Path | None = None,
 ) -> None:
-    """Analyse the clips of a shard; `before` is the part of the analysis that this one builds on."""
-    from perturbations.guides.registry import parse_analysis
+    """Analyse the clips of a shard; those that the journal beside the part has are kept.
 
+    `before` is the part of the analysis that this one builds on. Beside the part is a folder for the files that an
+    analysis keeps besides its rows.
+    """
     limits_of_files.use(Limits(**limits))
-    clips = _complete(sources)
-    rows = shards.run_analysis(
-        parse_analysis(canonical(recipe)),
-        clips,
-        root=Path(),
-        folder=part.parent / "files",
-        journal=layout.journal_of(part),
-        stall_limit_s=timeout_s,
-        before=_by_item(before),
-    )
+    wanted = parse_analysis(canonical(recipe))
+    clips = {source.item_id: source for source in _complete(sources)}
+    builds_on = _by_item(before)
+    suffix, folder = wanted.extension, part.parent / "files"
+    targets = {item_id: folder / (storage.file_stem(item_id) + suffix) for item_id in clips} if suffix else {}
+    expected = [
+        clip_rows.expected_analysis(wanted, source, targets[item_id].as_posix() if targets else None)
+        for item_id, source in clips.items()
+    ]
+
+    def work(task: Sequence[AnalysisRow], tick: Tick) -> list[Analysed | str]:
+        sources = [source_of(clips[row.item_id]) for row in task]
+        results = wanted.run(sources, files=[_file_of(row) for row in task], before=builds_on, tick=tick)
+        for row, result in zip(task, results, strict=True):
+            if isinstance(result, Analysed):
+                finished.add(row.recipe_id, result)
+        return [str(result) if isinstance(result, MediaError) else result for result in results]
+
+    with storage.one_job(layout.journal_of(part)):
+        storage.remove_leftovers(targets.values())
+        finished = Journal(layout.journal_of(part), Analysed, {row.recipe_id for row in expected})
+        kept, todo = _divided(expected, finished)
+        rows = [clip_rows.complete_analysis(row, analysed) for row, analysed in kept]
+        together = wanted.clips_at_once
+        tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
+        while tasks:
+            count = counted(len(tasks), "clips" if len(tasks[0]) == 1 else "batches of clips")
+            alone: list[list[AnalysisRow]] = []
+            for task, results, error in supervise.run(work, tasks, stall_limit_s=timeout_s, name=_names):
+                count()
+                if len(task) > 1 and error is not None:
+                    _log.warning("%d clips failed together, trying each alone: %s", len(task), error)
+                    alone += [[row] for row in task]
+                    continue
+                for row, result in zip(task, results or [str(error)], strict=True):
+                    if isinstance(result, str):
+                        rows.append(_quarantined(row, "analysis", result))
+                    else:
+                        rows.append(clip_rows.complete_analysis(row, result))
+            tasks = alone
+        storage.remove_leftovers(targets.values())
     files.write_part(part, ANALYSES, rows)
+
+
+def _complete(sources: Path) -> list[CompleteSource]:
+    """The clips of a part that can be used."""
+    return [row for row in files.read_part(sources, SOURCES) if isinstance(row, CompleteSource)]
+
+
+def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
+    return {} if path is None else {row.item_id: row for row in files.read_part(path, ANALYSES)}
+
+
+_Item = TypeVar("_Item", VideoRow, AnalysisRow)
+_Finished = TypeVar("_Finished", Measured, Analysed)
+
+
+def _file_of(row: VideoRow | AnalysisRow) -> Path | None:
+    return Path(row.path) if row.path else None
+
+
+def _kept_file(row: AnalysisRow | None) -> Path | None:
+    """The file that an analysis keeps besides its row; None, so that it is computed again, where the file changed."""
+    path = _file_of(row) if row else None
+    return path if row and path and path.is_file() and storage.sha256(path) == row.sha256 else None
+
+
+def _quarantined(row: _Item, stage: QuarantineStage, error: str) -> _Item:
+    _log.warning("quarantined %r: %s", row.item_id, error)
+    return clip_rows.quarantined(row, stage, error)
+
+
+def _names(rows: Sequence[AnalysisRow]) -> str:
+    return ", ".join(repr(row.item_id) for row in rows)
+
+
+def _divided(
+    expected: Sequence[_Item], finished: Journal[_Finished]
+) -> tuple[list[tuple[_Item, _Finished]], list[_Item]]:
+    """The rows of finished items, each with what was measured of it, and the rows of the others."""
+    found = [(row, finished.find(row.recipe_id, _file_of(row))) for row in expected]
+    kept = [(row, measured) for row, measured in found if measured is not None]
+    log_kept(len(kept), len(expected))
+    return kept, [row for row, measured in found if measured is None]

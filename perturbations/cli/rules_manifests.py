@@ -52,7 +52,7 @@ def videos_manifest(
     from perturbations.base import storage
     from perturbations.engine import corpus_card, merging
     from perturbations.engine.comparability import verdict
-    from perturbations.engine.tally import Tally, TextTally
+    from perturbations.engine.tally import Tally
     from perturbations.plan import listed
     from perturbations.suites import registry
 
@@ -65,7 +65,7 @@ def videos_manifest(
         about.update(provenance(videos), dataset=dataset, suite=suite)
         about[sets.SET] = sets.of_counts(clips, tally.complete, len(wanted)).columns()
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
-        about["comparability"] = verdict(tally, TextTally(), adapter=adapter)
+        about["comparability"] = verdict(tally, Tally(), adapter=adapter)
         about.update({sets.LOSSES: losses} if (losses := sets.losses_of(clips)) else {})
         return about
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perturbations.base import limits, rng, storage
 from perturbations.base.errors import ManifestError, MediaError
+from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.base.records import parse_record
 from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
-from perturbations.media.clip import SAME_TIME_S, MediaClip, Timing, plain_rate
+from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, Timing, plain_rate
 from perturbations.media.footage import CleanClip, Cut, times_of
 from perturbations.plan.recipe import VideoRecipe, parse
+
+if TYPE_CHECKING:
+    from perturbations.plan.listed import ListedClip
 
 
 def parse_cut(text: str | None) -> Cut | None:
@@ -62,6 +69,47 @@ def source_of(row: CompleteSource | VideoRow) -> CleanClip:
         facts=facts,
         cut=cut,
         hashed_frames=frames_sha256,
+    )
+
+
+def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> CompleteSource:
+    """Decode all frames of a listed clip and describe it. Raises `MediaError` when anything about it is wrong."""
+    path = Path(listed.path)
+    from perturbations.media import decoding, probing
+
+    info = probing.probe(path)
+    if listed.bytes is not None and path.stat().st_size != listed.bytes:
+        raise MediaError("the file changed while the run was starting; run again")
+    digest = hashlib.sha256()
+    count = 0
+    last: Frame | None = None
+    for last in ticking(decoding.decode(MediaClip(path, listed.start_s, listed.end_s)), tick):
+        digest.update(last.image.data)
+        count += 1
+    assert last is not None
+    has_clock = not storage.is_picture(path)
+    return CompleteSource(
+        dataset=dataset,
+        split=listed.split,
+        item_id=listed.item_id,
+        source_video_id=listed.source_video_id,
+        start_s=listed.start_s,
+        end_s=listed.end_s,
+        path=listed.path,
+        bytes=path.stat().st_size,
+        sha256=storage.sha256(path),
+        frames_sha256=digest.hexdigest(),
+        codec=info.codec,
+        pix_fmt=info.pix_fmt,
+        width=last.image.shape[1],
+        height=last.image.shape[0],
+        fps=float(info.frame_rate) if has_clock else 0.0,
+        frame_count=count,
+        duration_s=float(last.pts * info.time_base + 1 / info.frame_rate) if has_clock else 0.0,
+        rotation=info.rotation,
+        sample_aspect_ratio=str(info.sample_aspect) if info.sample_aspect != 1 else None,
+        source_losses=", ".join(info.losses) or None,
+        status=COMPLETE,
     )
 
 
@@ -153,6 +201,15 @@ def facts_now(
     row = row_of(recipe.analysis, clip)
     donors = [row_of(recipe.analysis, other) for other in others] if recipe.donors else []
     return facts_of(recipe, clip, Known({row.item_id: row}, donors))
+
+
+def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence[CompleteSource] = ()) -> CleanClip:
+    """A clip that is ready to be rendered, analysed now.
+
+    Raises `MediaError` when the analysis finds nothing suitable.
+    """
+    source = source_of(row)
+    return replace(source, facts=facts_now(recipe, source, [source_of(donor) for donor in donors]))
 
 
 def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:

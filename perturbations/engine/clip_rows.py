@@ -30,8 +30,6 @@ from perturbations.plan.tiers import StoredFrames, StoredVideo
 if TYPE_CHECKING:
     from perturbations.plan.listed import ListedClip
 
-NOTHING_KNOWN = Known()
-
 
 def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRow:
     """The row of a listed clip that cannot be decoded, with the reason."""
@@ -59,8 +57,8 @@ def expected_video(
     recipe: VideoRecipe,
     source: CompleteSource,
     relative_path: str | None,
-    known: Known = NOTHING_KNOWN,
-    cut_of: Callable[[CompleteSource], Cut | None] = lambda _: None,
+    known: Known,
+    cut_of: Callable[[CompleteSource], Cut] | None = None,
 ) -> VideoRow:
     """The row of a perturbed clip, without the measured columns; with a stage and the reason where it cannot be made.
 
@@ -71,7 +69,7 @@ def expected_video(
     stage: QuarantineStage | None = "source"
     error: str | None = None
     try:
-        cut = cut_of(source)
+        cut = cut_of(source) if cut_of else None
         stage = "analysis"
         facts = clean_clips.facts_of(recipe, source, known)
         stage = None

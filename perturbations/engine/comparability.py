@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from perturbations.base import shown
 from perturbations.engine.clip_rows import offline_roles
-from perturbations.engine.tally import Tally, TextTally
+from perturbations.engine.tally import Tally
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.manifest.sets import ids_sha256
 from perturbations.models import registry as models
@@ -23,7 +23,7 @@ _AS_STORED = {"msrvtt_p": "video/released", "mm_robustness": "video/jpeg"}
 """How the authors stored their videos or pictures, where they did so with loss."""
 
 
-def verdict(videos: Tally, texts: TextTally, *, adapter: str) -> str:
+def verdict(videos: Tally, texts: Tally, *, adapter: str) -> str:
     """Whether results on these rows of one corpus are comparable with published ones, in one sentence.
 
     It asks whether retrieval under the suite's perturbations was published for the dataset at all, for which split, and
@@ -48,7 +48,7 @@ def verdict(videos: Tally, texts: TextTally, *, adapter: str) -> str:
     return f"comparable with published numbers of {' and '.join(papers)}, of the same model and weights"
 
 
-def differences(videos: Tally, texts: TextTally) -> list[str]:
+def differences(videos: Tally, texts: Tally) -> list[str]:
     """How perturbed rows differ from what the authors made: variant, storage, stand-ins, guides, parameters."""
     clips, captions = list(videos.distinct.values()), list(texts.distinct.values())
     every: list[ClipRow | TextRow] = [*clips, *captions]
@@ -89,7 +89,7 @@ def split_differences(adapter: str, listed: int, hashes: tables.SplitHashes) -> 
         yield f"the {listed:,} listed items are not those of the published split of {adapter}"
 
 
-def _split(videos: Tally, texts: TextTally, adapter: str) -> Iterator[str]:
+def _split(videos: Tally, texts: Tally, adapter: str) -> Iterator[str]:
     """The parts of the published split that are not complete, or that it does not have."""
     items = videos.items | texts.items
     yield from split_differences(adapter, len(items), tables.SplitHashes(ids=ids_sha256(items)))

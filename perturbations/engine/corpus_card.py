@@ -9,7 +9,7 @@ from functools import partial
 
 from perturbations.base import shown
 from perturbations.engine.clip_rows import offline_roles
-from perturbations.engine.tally import ScenarioTally, Tally
+from perturbations.engine.tally import Tally
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow
 from perturbations.manifest.sets import Listed, losses_sentence
@@ -73,11 +73,11 @@ def card(
     ]
     for entry in suite.perturbations:
         if scenarios := [tally for (name, _), tally in sorted(videos.scenarios.items()) if name == entry.name]:
-            complete = sum(scenario.complete for scenario in scenarios)
-            backends = {backend for scenario in scenarios for backend in scenario.backends}
-            roles = sorted({role for backend in backends for role in offline_roles(backend)})
+            complete = sum(backends.total() for backends, _ in scenarios)
+            roles = sorted({role for backends, _ in scenarios for name in backends for role in offline_roles(name)})
             offline = ", ".join(map(shown.name, roles)) or "none"
-            lines.append(f"| {entry.name} | {entry.category} | {complete} | {offline} | {_psnr(scenarios)} |")
+            psnr = " / ".join(_psnr(values) for backends, values in scenarios if backends)
+            lines.append(f"| {entry.name} | {entry.category} | {complete} | {offline} | {psnr} |")
     return "\n".join(lines) + "\n"
 
 
@@ -90,9 +90,9 @@ def _loss(videos: Tally, first: ClipRow) -> str:
     return f", lossy{by}: stored against intended frames {min(edges):.1f} to {max(edges):.1f} dB"
 
 
-def _psnr(scenarios: Sequence[ScenarioTally]) -> str:
-    means = [mean_psnr(scenario.psnr_db) for scenario in scenarios if scenario.complete]
-    return " / ".join("-" if mean is None else "equal" if mean == math.inf else f"{mean:.1f}" for mean in means)
+def _psnr(values: Sequence[float]) -> str:
+    mean = mean_psnr(values)
+    return "-" if mean is None else "equal" if mean == math.inf else f"{mean:.1f}"
 
 
 def mean_psnr(values: Sequence[float | None]) -> float | None:

@@ -154,6 +154,12 @@ def extension(recipe: VideoRecipe) -> str | None:
     return storage.FRAMES_EXTENSION if isinstance(recipe.storage, StoredFrames) else None
 
 
+def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
+    """The file that an item of a recipe is stored in; None where nothing is stored."""
+    suffix = extension(recipe)
+    return folder / (storage.file_stem(item_id) + suffix) if suffix else None
+
+
 class _Comparison:
     """The frames of a perturbed clip, which are compared with the clean clip where evaluators sample both.
 

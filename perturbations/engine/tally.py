@@ -6,98 +6,73 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from perturbations.base import storage
-from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow, VideoRow
+from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow
 
-_Row = TypeVar("_Row", ClipRow, TextRow)
+_Row = TypeVar("_Row", bound=ClipRow | TextRow)
 
 _WAY = attrgetter("dataset", "suite", "perturbation", "severity", "variant", "params", "recipe")
 
 
-@dataclass
-class RowTally(Generic[_Row]):
-    """Rows of perturbed clips or captions, counted.
+class Tally:
+    """Rows of perturbed clips, or of perturbed captions, counted; what follows `distinct` is of clips alone.
 
     Attributes:
         rows: the number of rows.
         first: the first row.
         items: the ids of the clips.
         distinct: a row for each way in which rows were made.
-    """
-
-    rows: int = 0
-    first: _Row | None = None
-    items: set[str] = field(default_factory=set)
-    distinct: dict[tuple[object, ...], _Row] = field(default_factory=dict)
-
-    def add(self, row: _Row, *way: object) -> None:
-        """Count a row; `way` is how it was made, beside what rows of clips and of captions say."""
-        self.rows += 1
-        self.first = self.first or row
-        self.items.add(row.item_id)
-        self.distinct.setdefault((*_WAY(row), *way), row)
-
-    def counted(self, rows: Iterable[_Row]) -> Self:
-        """This tally, with rows that it counts."""
-        for row in rows:
-            self.add(row)
-        return self
-
-
-TextTally = RowTally[TextRow]
-"""The rows of perturbed captions, counted."""
-
-
-@dataclass
-class ScenarioTally:
-    """The complete rows of one perturbation at one severity: their number, backends, and PSNRs against clean clips."""
-
-    complete: int = 0
-    backends: set[str | None] = field(default_factory=set)
-    psnr_db: array[float] = field(default_factory=lambda: array("d"))
-
-
-@dataclass
-class Tally(RowTally[ClipRow]):
-    """The rows of a corpus, counted.
-
-    Attributes:
         complete: the number of complete rows per item.
         failed: the rows that are not complete.
         losses: the finite PSNRs of stored against intended frames, by suite and storage.
-        scenarios: the rows of each perturbation and severity, in the order in which these come first.
+        scenarios: of the complete rows of each perturbation and severity, in the order in which these come first, the
+            number per backend, and the PSNRs against clean clips.
     """
 
-    complete: Counter[str] = field(default_factory=Counter)
-    failed: list[ClipRow] = field(default_factory=list)
-    losses: defaultdict[tuple[str, str], array[float]] = field(default_factory=lambda: defaultdict(lambda: array("d")))
-    scenarios: defaultdict[tuple[str, int], ScenarioTally] = field(default_factory=lambda: defaultdict(ScenarioTally))
+    def __init__(self) -> None:
+        self.rows = 0
+        self.first: Any = None
+        self.items: set[str] = set()
+        self.distinct: dict[tuple[object, ...], Any] = {}
+        self.complete: Counter[str] = Counter()
+        self.failed: list[ClipRow] = []
+        self.losses: defaultdict[tuple[str, str], array[float]] = defaultdict(lambda: array("d"))
+        self.scenarios: dict[tuple[str, int], tuple[Counter[str | None], array[float]]] = {}
 
-    def over(self, rows: Iterable[VideoRow]) -> Iterator[VideoRow]:
+    def counted(self, rows: Iterable[ClipRow | TextRow]) -> Self:
+        """This tally, with rows that it counts."""
+        for _ in self.over(rows):
+            pass
+        return self
+
+    def over(self, rows: Iterable[_Row]) -> Iterator[_Row]:
         """The same rows, which are counted."""
         for row in rows:
-            self.add(row)
+            self.rows += 1
+            self.first = self.first or row
+            self.items.add(row.item_id)
+            way = _WAY(row)
+            if isinstance(row, ClipRow):
+                way = *way, row.backend, bool(row.guide), row.storage
+                self._measure(row)
+            self.distinct.setdefault(way, row)
             yield row
 
-    def add(self, row: ClipRow, *way: object) -> None:
-        """Count a row."""
-        super().add(row, row.backend, bool(row.guide), row.storage, *way)
+    def _measure(self, row: ClipRow) -> None:
         loss = row.storage_psnr_db
         if loss is not None and loss < math.inf:
             self.losses[row.suite, row.storage].append(loss)
-        scenario = self.scenarios[str(row.perturbation), row.severity]
+        backends, psnr_db = self.scenarios.setdefault((str(row.perturbation), row.severity), (Counter(), array("d")))
         if row.status != COMPLETE:
             self.failed.append(row)
             return
         self.complete[row.item_id] += 1
-        scenario.complete += 1
-        scenario.backends.add(row.backend)
+        backends[row.backend] += 1
         if row.psnr_db is not None:
-            scenario.psnr_db.append(row.psnr_db)
+            psnr_db.append(row.psnr_db)
 
     @property
     def has_pictures(self) -> bool:

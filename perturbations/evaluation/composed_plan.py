@@ -183,11 +183,11 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
     for adapter in datasets.adapters():
         if target := target_of(adapter):
             text = f"composed retrieval on every dataset of the adapter `{adapter}`"
-            yield Target(target, text, partial(composed_of_adapter, config, adapter, plans))
+            yield target, text, partial(composed_of_adapter, config, adapter, plans)
     for name, dataset in config.datasets.items():
         if gives_splits(dataset.adapter):
             text = f"retrieval by a clip and an instruction, on the dataset `{name}`"
-            yield Target(f"composed_{name}", text, partial(_results, config, name, plans))
+            yield f"composed_{name}", text, partial(_results, config, name, plans)
 
 
 def _results(config: configuration.Config, dataset: str, plans: Plans) -> TargetWork:

@@ -147,10 +147,10 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
     """Two targets per dataset: without and with adaptation."""
     for dataset in config.datasets:
         text = f"retrieval with perturbed queries, on the dataset `{dataset}`"
-        yield Target(f"evaluate_{dataset}", text, partial(results, config, dataset, "evaluation", plans))
+        yield f"evaluate_{dataset}", text, partial(results, config, dataset, "evaluation", plans)
         text = "retrieval with perturbed queries, without and with test-time adaptation"
         request = partial(results, config, dataset, "adaptation", plans)
-        yield Target(f"tta_{dataset}", f"{text}, on the dataset `{dataset}`", request)
+        yield f"tta_{dataset}", f"{text}, on the dataset `{dataset}`", request
 
 
 def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> TargetWork:

@@ -15,7 +15,7 @@ from perturbations.base.checkpoints import library
 from perturbations.base.records import canonical
 from perturbations.engine import clip_rows
 from perturbations.engine.comparability import differences
-from perturbations.engine.tally import Tally, TextTally
+from perturbations.engine.tally import Tally
 from perturbations.evaluation.result_sets import scenario_name
 from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, rows_of
 from perturbations.evaluation.scenarios import ScenarioRow
@@ -113,7 +113,7 @@ def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, s
         backends["severities"] = "own parameters"
     videos = [row for row in perturbed if isinstance(row, ClipRow)]
     captions = [row for row in perturbed if isinstance(row, TextRow)]
-    if reasons := differences(Tally().counted(videos), TextTally().counted(captions)):
+    if reasons := differences(Tally().counted(videos), Tally().counted(captions)):
         backends["corpus"] = "; ".join(reasons)
     return dict(sorted(backends.items()))
 

@@ -15,7 +15,7 @@ import numpy as np
 from perturbations.base import storage, supervise
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
-from perturbations.engine import clip_rows, render_clip, shards
+from perturbations.engine import clip_rows, render_clip
 from perturbations.engine.clean_clips import source_of
 from perturbations.exports import folder, recipe
 from perturbations.manifest import files, layout, locations
@@ -115,7 +115,7 @@ def _located(row: Any, held: Path, dataset: str) -> Any:
     place = layout.at(
         "clips", dataset=dataset, suite=wanted.suite, perturbation=wanted.perturbation, severity=wanted.severity
     )
-    target = shards.target_of(wanted, Path(place), row.item_id)
+    target = render_clip.target_of(wanted, Path(place), row.item_id)
     return replace(row, path=target.as_posix() if target else None)
 
 

@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
 
 from perturbations.base.errors import MediaError
 from perturbations.base.storage import is_picture, sha256_of
@@ -30,14 +29,10 @@ _SAMPLED = 20
 """Clips whose header is read for the size of all."""
 
 
-class ClipSize(NamedTuple):
-    """The pixels of a frame of a clip, and its frames."""
+ClipSize = tuple[int, float]
+"""The pixels of a frame of a clip, and its frames."""
 
-    frame_pixels: int
-    frames: float
-
-
-UNKNOWN = ClipSize(640 * 360, 130)
+UNKNOWN: ClipSize = (640 * 360, 130)
 """Of a clip whose header cannot be read: MSR-VTT has 27 million pixels per clip."""
 
 
@@ -50,7 +45,7 @@ def largest(clips: Sequence[ListedClip]) -> ClipSize:
 def minutes(clip: ClipSize, clips: int, *, models: bool = False) -> int:
     """`runtime` of a job of so many clips; `models`: pretrained ones run."""
     per_clip = _S_PER_CLIP_OF_MODELS if models else _S_PER_CLIP
-    return requested_minutes(clips * (per_clip + clip.frame_pixels * clip.frames / 1e6 * _S_PER_MEGAPIXEL))
+    return requested_minutes(clips * (per_clip + math.prod(clip) / 1e6 * _S_PER_MEGAPIXEL))
 
 
 def requested_minutes(estimate: float) -> int:
@@ -60,7 +55,7 @@ def requested_minutes(estimate: float) -> int:
 
 def memory_mb(clip: ClipSize, least: int) -> int:
     """`mem_mb` of a job whose libraries and models take `least`."""
-    return max(least, 400 + round(clip.frame_pixels * _BYTES_PER_PIXEL / 1e6))
+    return max(least, 400 + round(clip[0] * _BYTES_PER_PIXEL / 1e6))
 
 
 def mean_pixels(clips: Sequence[ListedClip], stored_frames: int | None = None) -> float | None:
@@ -69,7 +64,7 @@ def mean_pixels(clips: Sequence[ListedClip], stored_frames: int | None = None) -
     The sample is the same one in each run. None where no clip of it can be read.
     """
     sample = heapq.nsmallest(_SAMPLED, clips, key=lambda clip: sha256_of(f"{clip.item_id!r} {clip.path!r}".encode()))
-    pixels = [size.frame_pixels * (stored_frames or size.frames) for size in _sizes(sample) if size]
+    pixels = [size[0] * (stored_frames or size[1]) for size in _sizes(sample) if size]
     return sum(pixels) / len(pixels) if pixels else None
 
 
@@ -88,7 +83,7 @@ def _size(clip: ListedClip) -> ClipSize | None:
     try:
         if is_picture(clip.path):
             described = stills.describe(path)
-            return ClipSize(described.width * described.height, 1)
+            return described.width * described.height, 1
         with opening.opened(path) as container:
             stream = opening.video_stream(path, container)
             pixels = stream.codec_context.width * stream.codec_context.height
@@ -99,4 +94,4 @@ def _size(clip: ListedClip) -> ClipSize | None:
         return None
     if clip.end_s is not None:
         frames = (clip.end_s - (clip.start_s or 0.0)) * float(rate)
-    return ClipSize(pixels, frames) if pixels > 0 and 0 < frames < math.inf else None
+    return (pixels, frames) if pixels > 0 and 0 < frames < math.inf else None

@@ -20,7 +20,7 @@ from perturbations.guides.registry import OFFLINE_MB, AnalysisRecipe
 from perturbations.manifest import layout, skipped
 from perturbations.plan import caption_recipes, costs, paths, recipe, sharding, targets, tiers
 from perturbations.plan.sharding import DatasetPlan, dataset_of
-from perturbations.plan.targets import Target, TargetWork
+from perturbations.plan.targets import TargetWork, WorkRequest
 
 Wildcards = Any
 """The wildcards of a job, as attributes."""
@@ -72,16 +72,17 @@ class CorpusRules:
 
     # --- targets ---
 
-    def menu(self) -> dict[str, Target]:
-        """Every target by its name; the first is the default."""
-        return {target.name: target for target in targets.menu(self.config, self.plan, self.caption_shards)}
+    def menu(self) -> dict[str, tuple[str, WorkRequest]]:
+        """The line and the work of every target, by its name; the first is the default."""
+        menu = targets.menu(self.config, self.plan, self.caption_shards)
+        return {name: (text, request) for name, text, request in menu}
 
-    def files_of(self, target: Target, say: Callable[[str], None]) -> Callable[[Wildcards], list[str]]:
-        """An input function: the files of a target, whose size it says."""
+    def files_of(self, request: WorkRequest, say: Callable[[str], None]) -> Callable[[Wildcards], list[str]]:
+        """An input function: the files of a target's work, whose size it says."""
 
         @user_mistakes()
         def files(wildcards: Wildcards) -> list[str]:
-            work = target.request()
+            work = request()
             self.requested.append(work)
             for line in work.sizes:
                 say(line)

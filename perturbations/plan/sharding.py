@@ -125,7 +125,7 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
     missing: list[Rejected] = []
     if drawn := datasets.get(dataset.adapter).synthetic:
         clips = [items.clip(item, dataset, str(work / "videos" / f"{item.item_id}.mp4")) for item in listing.items]
-        largest = costs.ClipSize(drawn[0] * drawn[1], drawn[2])
+        largest: costs.ClipSize = (drawn[0] * drawn[1], drawn[2])
     else:
         clips, missing = items.locate(dataset, listing)
         largest = costs.largest(clips)

@@ -50,24 +50,22 @@ WorkRequest = Callable[[], TargetWork]
 """Plans the work of a target. Raises `PerturbationError` for a mistake that the user must correct."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """A target of Snakemake: its name, and its line in `snakemake --list-target-rules`."""
+Target = tuple[str, str, WorkRequest]
+"""A target of Snakemake: its name, its line in `snakemake --list-target-rules`, and its work.
 
-    name: str
-    text: str
-    request: WorkRequest  # called only when the target is requested, so that other targets cost nothing
+That is planned only when the target is requested, so that other targets cost nothing.
+"""
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
     """Every target of a configuration, in the menu's order; the first is the default."""
     suite_name, dataset = _first_look(config)
     text = f"the suite `{suite_name}` on `{dataset}`, as `{suite_name}_{dataset}`"
-    yield Target("all", text, partial(corpus, config, suite_name, dataset, plans))
+    yield "all", text, partial(corpus, config, suite_name, dataset, plans)
     for suite in registry.suites().values():
         for name, adapter in suite.corpora.items():
             text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
-            yield Target(name, text, partial(_corpora, config, suite.name, adapter, plans))
+            yield name, text, partial(_corpora, config, suite.name, adapter, plans)
     for feature in features.features().values():
         yield from feature.targets(config, plans, caption_shards)
     for suite_name in config.suites:
@@ -85,15 +83,15 @@ def _of_suite(
     config: configuration.Config, suite: str, dataset: str, plans: Plans, caption_shards: CaptionShards
 ) -> Iterator[Target]:
     videos = partial(corpus, config, suite, dataset, plans)
-    yield Target(f"{suite}_{dataset}", _corpus_text(config, suite, dataset), videos)
+    yield f"{suite}_{dataset}", _corpus_text(config, suite, dataset), videos
     if not caption_recipes.requested(config, dataset, suite):
         return
     request = partial(texts, config, suite, dataset, caption_shards)
-    yield Target(f"text_{suite}_{dataset}", texts_text(config, suite, dataset), request)
+    yield f"text_{suite}_{dataset}", texts_text(config, suite, dataset), request
     if registry.suite(suite).combined:
         text = f"videos and captions of {suite} on the dataset `{dataset}`, and the views that join them"
         joined = partial(_multimodal, config, suite, dataset, videos, request)
-        yield Target(f"multimodal_{suite}_{dataset}", text, joined)
+        yield f"multimodal_{suite}_{dataset}", text, joined
 
 
 # --- lines of the menu -----------------------------------------------------------------------------------------------

@@ -47,12 +47,12 @@ class Work:
 def of_targets(config: Config, names: Sequence[str]) -> Work:
     """What targets still lack. Raises `ConfigError` for a target that there is not, and as planning does."""
     plans, caption_shards = cache(partial(sharding.plan_clips, config)), cache(partial(sharding.plan_captions, config))
-    menu = {target.name: target for target in targets.menu(config, plans, caption_shards)}
+    menu = {name: request for name, _, request in targets.menu(config, plans, caption_shards)}
     for name in names:
         if name not in menu:
             hint = did_you_mean(name, list(menu)) or "."
             raise ConfigError(f"no target {name!r}{hint} `snakemake --list-target-rules` lists them")
-    return lacking(config, [menu[name].request() for name in dict.fromkeys(names)], plans, caption_shards)
+    return lacking(config, [menu[name]() for name in dict.fromkeys(names)], plans, caption_shards)
 
 
 def lacking(config: Config, works: Sequence[TargetWork], plans: Plans, caption_shards: CaptionShards) -> Work:

@@ -47,9 +47,9 @@ NAMES = {}
 
 def describe(target):
     """Give a target its line in `snakemake --list-target-rules`."""
-    described = getattr(rules, target.name).rule
-    described.docstring = target.text
-    NAMES[described.name] = target.name
+    described = getattr(rules, target).rule
+    described.docstring, _ = MENU[target]
+    NAMES[described.name] = target
 
 
 def requested_targets():

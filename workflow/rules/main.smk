@@ -61,13 +61,13 @@ include: "composed.smk"
 include: "preflight.smk"
 
 
-for TARGET in list(MENU.values())[1:]:
+for TARGET in list(MENU)[1:]:
 
     rule:
         name:
-            TARGET.name
+            TARGET
         input:
-            JOBS.files_of(TARGET, say),
+            JOBS.files_of(MENU[TARGET][1], say),
 
     describe(TARGET)
 
