@@ -27,11 +27,11 @@ import numpy as np
 from perturbations.captions.distance import bleu4, meteor
 from perturbations.captions.pipeline import perturb_captions
 from perturbations.captions.similarities import Similarities
+from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
-from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
 
-Captions = Sequence[ListedCaption]
+Captions = Sequence[CaptionRow]
 
 TABLE = Path(__file__).parents[1] / "docs" / "measurements" / "captions.csv"
 COLUMNS = ("perturbation", "category", "version", "backend", "changed", "bleu4", "meteor")
@@ -41,8 +41,14 @@ def read(dataset: str, path: str) -> Captions:
     with open(path, encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     if dataset == "msrvtt":
-        return [ListedCaption(caption_id=row["key"], item_id=row["video_id"], text=row["sentence"]) for row in rows]
-    return [ListedCaption(caption_id=str(at), item_id=row["video_id"], text=row["text"]) for at, row in enumerate(rows)]
+        return [
+            CaptionRow(dataset="d", caption_id=row["key"], item_id=row["video_id"], text=row["sentence"])
+            for row in rows
+        ]
+    return [
+        CaptionRow(dataset="d", caption_id=str(at), item_id=row["video_id"], text=row["text"])
+        for at, row in enumerate(rows)
+    ]
 
 
 def cpu_seconds() -> float:

@@ -22,8 +22,8 @@ from perturbations.base.arrays import Image
 from perturbations.captions import caption_rows
 from perturbations.demo import film
 from perturbations.guides import registry as guides
+from perturbations.manifest.kinds import CaptionRow
 from perturbations.plan import caption_recipes
-from perturbations.plan.listed import ListedCaption
 from perturbations.report.sheet import contact_sheet
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation, Suite
@@ -172,7 +172,8 @@ def examples() -> list[list[str]]:
     sentences = (DOCS / "example_captions.txt").read_text(encoding="utf-8").splitlines()
     names = [f"example-{number:02}" for number in range(len(sentences))]
     listed = [
-        ListedCaption(caption_id=name, item_id=name, text=text) for name, text in zip(names, sentences, strict=True)
+        CaptionRow(dataset="d", caption_id=name, item_id=name, text=text)
+        for name, text in zip(names, sentences, strict=True)
     ]
     rows = [["suite", "perturbation", "before", "after"]]
     for entry in registry.perturbations(kind="text"):

@@ -40,9 +40,9 @@ from perturbations.guides import frost
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideSettings, Known
 from perturbations.manifest import machine
+from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
 from perturbations.plan import recipe, tiers
-from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import make
 from perturbations.plan.tiers import Unstored
 from perturbations.suites import registry
@@ -177,7 +177,9 @@ def of_composed() -> dict[str, Versioned]:
 def result_of(form: Perturbation) -> bytes:
     """What a perturbation makes of the clip, or of the captions."""
     if form.kind == "text":
-        listed = [ListedCaption(caption_id=f"c{n}", item_id="i", text=text) for n, text in enumerate(CAPTIONS)]
+        listed = [
+            CaptionRow(dataset="d", caption_id=f"c{n}", item_id="i", text=text) for n, text in enumerate(CAPTIONS)
+        ]
         severity = max(form.severities)
         texts = pipeline.perturb_captions(listed, form.key, severity, seed=3, dataset="d", variant=form.variant)
         return "\n".join([*(result.text for result in texts), *texts_of_kernel(form)]).encode()

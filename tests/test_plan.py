@@ -15,8 +15,9 @@ from perturbations.base import storage
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.manifest import layout
+from perturbations.manifest.kinds import CaptionRow, SourceRow
 from perturbations.plan import listed, sharding
-from perturbations.plan.listed import ListedCaption, ListedClip, RejectedItem
+from perturbations.plan.listed import ListedClip
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
 
@@ -72,8 +73,8 @@ def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> N
     assert sorted(files) == sorted(plan.shards)
     assert (plan.listed, plan.rejected) == (5, 1)
     assert clips_of(root, plan) == ["a", "b", "c", "new\nline"]
-    assert [line.item_id for line in listed.read(root / "rejected.jsonl", RejectedItem)] == ["gone"]
-    assert listed.read(root / "captions.jsonl", ListedCaption)[0].text == "c\u2028d"
+    assert [line.item_id for line in listed.read(root / "rejected.jsonl", SourceRow)] == ["gone"]
+    assert listed.read(root / "captions.jsonl", CaptionRow)[0].text == "c\u2028d"
 
     sharding.plan_clips(project(tmp_path, ["a", "b", "c", "new\nline"]), "d")
     assert {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()} == files
@@ -102,10 +103,10 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
     settings = project(tmp_path, list("abcdef"), ROWS)
     root = tmp_path / "work/d"
     plan = sharding.plan_clips(settings, "d")
-    usable = listed.read(root / "captions.jsonl", ListedCaption)
+    usable = listed.read(root / "captions.jsonl", CaptionRow)
     # The number of a caption does not depend on whether those before it can be used.
     assert [(caption.caption_id, caption.text) for caption in usable] == [("a#0", "first"), ("a#2", "second")]
-    rejected = listed.read(root / layout.in_dataset("rejected_captions"), RejectedItem)
+    rejected = listed.read(root / layout.in_dataset("rejected_captions"), SourceRow)
     assert len(usable) + len(rejected) == len(ROWS)
     assert (plan.captions, plan.rejected_captions) == (2, 9)
     assert "the caption 'a#1' is empty, null or NaN (captions.json, entry 2)" in [row.error for row in rejected]
@@ -121,16 +122,16 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
         ("f", "a caption has 100,001 characters, more than 100,000"),
     ]
     # A clip whose captions cannot be used is perturbed all the same; no id is there twice.
-    unusable = listed.read(root / "rejected.jsonl", RejectedItem)
+    unusable = listed.read(root / "rejected.jsonl", SourceRow)
     assert clips_of(root, plan) == ["a", "b", "c"]
     assert sorted(row.item_id for row in unusable) == ["", "d", "e", "f"]
     assert next(row.error for row in unusable if not row.item_id).endswith("; 1 more entries with this id")
     assert (plan.listed, plan.rejected) == (7, 4)
     # Captions alone are listed in the same way.
     shard_names = sharding.plan_captions(settings, "d")
-    lists = [listed.read(root / "captions" / f"{shard}.jsonl", ListedCaption) for shard in shard_names]
+    lists = [listed.read(root / "captions" / f"{shard}.jsonl", CaptionRow) for shard in shard_names]
     assert sorted(caption.caption_id for members in lists for caption in members) == ["a#0", "a#2"]
-    assert listed.read(root / layout.in_dataset("rejected_captions"), RejectedItem) == rejected
+    assert listed.read(root / layout.in_dataset("rejected_captions"), SourceRow) == rejected
 
 
 def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path) -> None:
@@ -141,13 +142,13 @@ def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path
         (tmp_path / "videos" / f"{name}.mp4").write_bytes(b"x")
     raw = {"adapter": "msrvtt", "annotations": annotations, "videos": tmp_path / "videos"}
     plan = sharding.plan_clips(config_file.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}}, place=tmp_path), "d")
-    rejected = listed.read(tmp_path / "work/d" / layout.in_dataset("rejected_captions"), RejectedItem)
+    rejected = listed.read(tmp_path / "work/d" / layout.in_dataset("rejected_captions"), SourceRow)
     assert [(row.item_id, row.error) for row in rejected] == [
         ("b", "duplicate caption id 'k0' (a.csv, line 3)"),
         ("a", "duplicate id, first seen at line 2 (a.csv, line 4)"),
     ]
     assert (plan.listed, plan.rejected, plan.captions, plan.rejected_captions) == (2, 1, 1, 2)
-    assert [row.item_id for row in listed.read(tmp_path / "work/d/rejected.jsonl", RejectedItem)] == ["b"]
+    assert [row.item_id for row in listed.read(tmp_path / "work/d/rejected.jsonl", SourceRow)] == ["b"]
 
 
 def written(root: Path) -> dict[str, int]:
@@ -175,7 +176,7 @@ def test_captions_are_listed_by_their_ids_and_written_once(tmp_path: Path) -> No
     rows = [{"item_id": name, "caption": f".{text}{name}"} for text in ("", "new\nline", "\u2028") for name in names]
     parsed, path = project(tmp_path, [], rows), tmp_path / "work/d/captions.jsonl"
     sharding.plan_clips(parsed, "d")
-    captions = listed.read(path, ListedCaption)
+    captions = listed.read(path, CaptionRow)
     expected = [(f"{name}#{number}", name) for name in names for number in range(3)]
     assert [(caption.caption_id, caption.item_id) for caption in captions] == sorted(expected)
     content = path.read_bytes()
@@ -188,11 +189,11 @@ def test_captions_are_listed_by_their_ids_and_written_once(tmp_path: Path) -> No
         assert path.read_bytes() == content
     shards = sharding.plan_captions(parsed, "d")
     assert list(shards) == sorted(shards)
-    lists = listed.read_folder(tmp_path / "work/d/captions", ListedCaption)
+    lists = listed.read_folder(tmp_path / "work/d/captions", CaptionRow)
     assert sorted(caption.caption_id for members in lists.values() for caption in members) == sorted(dict(expected))
 
 
-CAPTION = ListedCaption(caption_id="a#0", item_id="a", text="a dog")
+CAPTION = CaptionRow(dataset="d", caption_id="a#0", item_id="a", text="a dog")
 
 
 def lists_of(folder: Path, *names: str) -> Path:
@@ -205,7 +206,7 @@ def lists_of(folder: Path, *names: str) -> Path:
 def test_what_is_being_written_is_not_read(tmp_path: Path) -> None:
     lists = lists_of(tmp_path / "captions", "s1.jsonl", "s0.jsonl", storage.temporary_path(Path("s0.jsonl")).name)
     assert listed.shards(lists) == ["s0", "s1"]
-    assert listed.read_folder(lists, ListedCaption) == {"s0": [CAPTION], "s1": [CAPTION]}
+    assert listed.read_folder(lists, CaptionRow) == {"s0": [CAPTION], "s1": [CAPTION]}
 
 
 def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from test_workflow import IDS, Project, new_project, tiny_clip
 
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError
-from perturbations.captions import text_parts
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
@@ -229,7 +228,7 @@ def test_the_check_counts_the_jobs_of_captions_until_they_exist(project: Project
     (shard,) = sharding.plan_captions(config, "tiny")
     marker = project.root / f"work/tiny/mm_robustness/captions/{shard}.json"
     marker.parent.mkdir(parents=True, exist_ok=True)
-    text_parts.write_marker(marker, [])
+    marker.touch()
     assert summary_of(project, "text_mm_robustness_tiny").lines == []
 
 

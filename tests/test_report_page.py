@@ -33,9 +33,8 @@ from synthetic_results import (
 from perturbations.evaluation.page import page, tables
 from perturbations.evaluation.rows import RESULTS, ResultRow
 from perturbations.manifest import files as manifests
-from perturbations.manifest import sets, skipped
+from perturbations.manifest import sets
 from perturbations.manifest.kinds import QUARANTINE, TEXT_STATISTICS, QuarantineRow
-from perturbations.manifest.skipped import Skipped
 from perturbations.suites import registry
 
 SNOW = synthetic.perturbed(registry.get("mlvp/snow"), 5)
@@ -65,7 +64,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     bad = QuarantineRow(dataset="demo", item_id="a", status="quarantined", stage="source", error="damaged")
     listed = sets.Listed(listed=1000, listed_sha256="0", complete=3, quarantined=1, missing=996, scenarios=60)
     manifests.write(paths["quarantine"], QUARANTINE, [bad], {sets.SET: listed.columns()})
-    left_out = skipped.columns([Skipped("ocr", (1,), "no font")])
+    left_out = {"skipped": [{"perturbation": "ocr", "severities": [1], "reason": "no font"}]}
     manifests.write(paths["statistics"], TEXT_STATISTICS, [], {sets.SET: left_out})
     return {name: [path] for name, path in paths.items()}
 

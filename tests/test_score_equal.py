@@ -33,6 +33,7 @@ from perturbations.manifest.kinds import (
     VIDEOS,
     CaptionRow,
     CompleteSource,
+    SourceRow,
     TextRow,
     VideoRow,
 )
@@ -92,7 +93,7 @@ class Corpus:
         self._write(manifests / "sources.parquet", SOURCES, self.clean.sources, "../..")
         about = {"dataset": "data", sets.SET: sets.of_sources(self.clean.sources).columns()}
         files.write(manifests / "captions.parquet", CAPTIONS, self.captions, {"root": "../..", **about})
-        empty = listed.RejectedItem(item_id="h", split="test", error="the caption is empty", missing=False)
+        empty = SourceRow(dataset="data", split="test", item_id="h", error="the caption is empty", status="quarantined")
         listed.write(folder / "work/data/rejected_captions.jsonl", [empty] * 2)
         self._write(manifests / "msrvtt_p/mixed_types.parquet", MIXES, self.mixed, "../../..")
         # As jobs leave them: parts, which name no root.

@@ -20,10 +20,9 @@ from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.manifest import skipped
-from perturbations.manifest.skipped import Skipped
+from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
 from perturbations.plan import caption_recipes, paths, sharding, targets
-from perturbations.plan.listed import ListedCaption
 from perturbations.plan.rules import CorpusRules
 from perturbations.suites import registry
 from perturbations.text import scripts
@@ -47,6 +46,10 @@ def without_translator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "missing", lambda role, backend: REASON if role == "translator" else None)
 
 
+def left_out(*names: str) -> list[dict[str, Any]]:
+    return [{"perturbation": name, "severities": [1], "reason": REASON} for name in names]
+
+
 def test_where_everything_is_installed_nothing_is_skipped() -> None:
     settings = configured()
     for suite in settings.suites:
@@ -57,11 +60,11 @@ def test_where_everything_is_installed_nothing_is_skipped() -> None:
 @pytest.mark.usefixtures("without_translator")
 def test_what_lacks_its_backend_is_skipped_and_the_rest_is_made() -> None:
     settings = configured()
-    assert caption_recipes.skipped(settings, "tiny", "msrvtt_p") == [Skipped("back_trans", (1,), REASON)]
-    assert caption_recipes.skipped(settings, "tiny", "mm_robustness") == [Skipped("back_translation", (1,), REASON)]
+    assert caption_recipes.skipped(settings, "tiny", "msrvtt_p") == left_out("back_trans")
+    assert caption_recipes.skipped(settings, "tiny", "mm_robustness") == left_out("back_translation")
     assert len(caption_recipes.scenarios(settings, "tiny", "msrvtt_p")) == 34
     wanted = json.loads(CorpusRules(settings).texts_settings(SimpleNamespace(dataset="tiny", suite="msrvtt_p")))
-    assert skipped.parse(json.dumps(wanted["skipped"])) == [Skipped("back_trans", (1,), REASON)]
+    assert wanted["skipped"] == left_out("back_trans")
 
 
 def test_installing_it_later_adds_exactly_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,21 +93,20 @@ def test_an_evaluation_asks_no_skipped_captions_and_lists_them() -> None:
     planned = {(scenario.suite, scenario.perturbation) for scenario in evaluation.scenarios(settings, "tiny")}
     assert ("msrvtt_p", "keyboard") in planned
     assert not {("msrvtt_p", "back_trans"), ("mm_robustness", "back_translation")} & planned
-    listed = skipped.parse(evaluation_paths.skipped(settings, "tiny"))
-    assert [entry.perturbation for entry in listed] == ["msrvtt_p/back_trans", "mm_robustness/back_translation"]
+    listed = evaluation_paths.skipped(settings, "tiny")
+    assert listed == left_out("msrvtt_p/back_trans", "mm_robustness/back_translation")
     lines = evaluation_paths.results(settings, "tiny", "evaluation", lambda name: None).sizes  # type: ignore[arg-type, return-value]
     assert lines[1:] == (
         f"captions of msrvtt_p on tiny: skipped: 1 perturbation, back_trans ({REASON})",
         f"captions of mm_robustness on tiny: skipped: 1 perturbation, back_translation ({REASON})",
     )
     videos_only = configured(evaluation={"directions": ["v2t"]})
-    assert skipped.parse(evaluation_paths.skipped(videos_only, "tiny")) == []
+    assert evaluation_paths.skipped(videos_only, "tiny") == []
 
 
 def test_skipped_perturbations_are_read_as_written() -> None:
-    entries = [Skipped("a", (1, 2), "x"), Skipped("b", (1,), "y"), Skipped("c", (1,), "x")]
-    assert skipped.parse(skipped.as_json(entries)) == entries
-    assert skipped.of_manifest({skipped.SET: skipped.columns(entries)}) == entries
+    entries = [{**entry, "reason": reason} for entry, reason in zip(left_out("a", "b", "c"), "xyx", strict=True)]
+    assert skipped.of_manifest({skipped.SET: {skipped.SKIPPED: entries}}) == entries
     assert skipped.of_manifest({skipped.SET: {}}) == skipped.of_manifest({}) == []
     assert skipped.sentences(entries) == ["skipped: 2 perturbations, a, c (x)", "skipped: 1 perturbation, b (y)"]
 
@@ -113,8 +115,6 @@ def test_skipped_perturbations_are_read_as_written() -> None:
 def test_a_manifest_that_lists_something_else_is_refused(value: object) -> None:
     with pytest.raises(ManifestError, match="does not list skipped perturbations"):
         skipped.of_manifest({skipped.SET: {skipped.SKIPPED: value}})
-    with pytest.raises(ManifestError):
-        skipped.parse(json.dumps(value))
 
 
 # --- languages --------------------------------------------------------------------------------------------------------
@@ -137,7 +137,8 @@ def test_a_perturbation_is_made_for_captions_that_it_means_something_for() -> No
 
 def test_the_reason_says_what_a_perturbation_is_made_for() -> None:
     reasons = {
-        entry.perturbation: entry.reason for entry in caption_recipes.skipped(configured("zh"), "tiny", "msrvtt_p")
+        entry["perturbation"]: entry["reason"]
+        for entry in caption_recipes.skipped(configured("zh"), "tiny", "msrvtt_p")
     }
     assert reasons["tense"] == reasons["back_trans"] == "made for English"
     assert reasons["keyboard"] == "made for Latin letters"
@@ -178,7 +179,11 @@ def test_a_caption_in_another_language_is_left_alone_by_what_is_for_english(capt
     assert scripts.is_written_for("English", caption) == is_english
     assert scripts.is_written_for("words between spaces", caption)
     (result,) = perturb_captions(
-        [ListedCaption(caption_id="c", item_id="i", text=caption)], "msrvtt_p/append_irr", 1, seed=0, dataset="d"
+        [CaptionRow(dataset="d", caption_id="c", item_id="i", text=caption)],
+        "msrvtt_p/append_irr",
+        1,
+        seed=0,
+        dataset="d",
     )
     assert result.changed == is_english
 

@@ -19,14 +19,14 @@ from perturbations.base import progress, shown
 from perturbations.cli.main import main
 from perturbations.engine import journal
 from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, VideoRow
+from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, CaptionRow, SourceRow, VideoRow
 from perturbations.plan import listed, recipe, tiers
 from perturbations.status import run_lines, status
 from perturbations.suites import registry
 
 MEASURED = journal.Measured(frame_count=4, stored_frames=4, bytes=1000, sha256="ab")
 SHARDS = {"s1": ["s10", "s11", "s12"], "s2": ["s20", "s21", "s22"]}
-CAPTION = listed.ListedCaption(caption_id="s10#0", item_id="s10", text="a dog")
+CAPTION = CaptionRow(dataset="d", caption_id="s10#0", item_id="s10", text="a dog")
 
 
 def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) -> VideoRow:
@@ -80,7 +80,7 @@ def root(tmp_path: Path) -> Path:
         files.write_part(place(tmp_path, "source_part", shard=shard), SOURCES, rows)
         write_part(tmp_path, 1, shard, **(broken("no frame 7 of 's10'") if shard == "s1" else {}))
         write_journal(tmp_path, 1, shard, 2 if shard == "s1" else 3)
-    rejected = listed.RejectedItem(item_id="x", split="", error="no video file", missing=True)
+    rejected = SourceRow(dataset="d", item_id="x", split="", error="no video file", status="missing")
     listed.write(place(tmp_path, "rejected"), [rejected])
     listed.write_recipes(place(tmp_path, "video_recipes"), {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
     record = write_journal(tmp_path, 2, "s1", 1)
@@ -161,7 +161,7 @@ def test_captions_without_videos_and_what_of_them_cannot_be_used_is_counted_once
         listed.write(place(tmp_path, "caption_list", dataset=dataset, shard="s0"), [CAPTION])
         listed.write_recipes(place(tmp_path, "text_recipes", dataset=dataset), {"typos/1": "{}"})
     listed.write_recipes(place(tmp_path, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}"})
-    rejected = listed.RejectedItem(item_id="t1", split="", error="the caption is empty", missing=False)
+    rejected = SourceRow(dataset="d", item_id="t1", split="", error="the caption is empty", status="quarantined")
     listed.write(place(tmp_path, "rejected_captions"), [rejected, replace(rejected, item_id="t2")])
     collected = status.collect(tmp_path)
     assert {(each.dataset, each.stage, each.done, each.total) for each in collected.stages} == {

@@ -23,10 +23,10 @@ from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
 from perturbations.captions import caption_rows, category_distances, pipeline, similarities
 from perturbations.captions.similarities import Similarities
+from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
 from perturbations.models.text_similarity import SentenceEncoder
 from perturbations.plan import caption_recipes
-from perturbations.plan.listed import ListedCaption
 from perturbations.suites import published, registry
 from perturbations.suites.registry import Perturbation
 from perturbations.text.fluency import fluency_change
@@ -40,8 +40,8 @@ CAPTIONS = [
     "two dogs run over the big field",
     "Cats.",
 ]
-LISTED = [ListedCaption(caption_id=f"c{at}", item_id=f"v{at}", text=text) for at, text in enumerate(CAPTIONS)]
-MAN = [ListedCaption(caption_id="c", item_id="v", text="man")]
+LISTED = [CaptionRow(dataset="d", caption_id=f"c{at}", item_id=f"v{at}", text=text) for at, text in enumerate(CAPTIONS)]
+MAN = [CaptionRow(dataset="d", caption_id="c", item_id="v", text="man")]
 
 
 def available(entry: Perturbation) -> str:
@@ -52,7 +52,7 @@ def available(entry: Perturbation) -> str:
 
 
 def perturbed(
-    key: str, listed: Sequence[ListedCaption] = LISTED, severity: int = 1, **arguments: Any
+    key: str, listed: Sequence[CaptionRow] = LISTED, severity: int = 1, **arguments: Any
 ) -> list[pipeline.PerturbedText]:
     return list(pipeline.perturb_captions(listed, key, severity, **{"seed": 3, "dataset": "demo", **arguments}))
 
@@ -251,7 +251,7 @@ UNGATED = [entry for entry in ENTRIES if not entry.gated]
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
 def test_odd_captions_give_sensible_rows(entry: Perturbation) -> None:
-    listed = [ListedCaption(caption_id=str(at), item_id=str(at), text=text) for at, text in enumerate(ODD)]
+    listed = [CaptionRow(dataset="d", caption_id=str(at), item_id=str(at), text=text) for at, text in enumerate(ODD)]
     if entry.gated:  # the long ones cost the gate seconds each
         listed = [clean for clean in listed if len(clean.text) < 100][::2]
     severity = 1 if entry.gated else entry.severities[-1]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import catalogue_pages
 import numpy as np
@@ -22,13 +22,13 @@ from text_support import PACKAGES, role
 from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import BackendError, ManifestError
-from perturbations.captions import caption_rows, distance, text_parts
+from perturbations.captions import caption_rows, distance
+from perturbations.cli import rules_captions
 from perturbations.config import file as config_file
 from perturbations.evaluation.page import page, sections
 from perturbations.manifest import skipped
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import TextStatisticsRow
-from perturbations.manifest.skipped import Skipped
+from perturbations.manifest.kinds import CaptionRow, TextStatisticsRow
 from perturbations.models import registry as models
 from perturbations.plan import caption_recipes, listed, sharding
 from perturbations.plan.recipe import TextRecipe
@@ -162,7 +162,7 @@ def test_results_do_not_depend_on_order_cores_or_shards(
     )
     assert len(shards) == len(USABLE)
     recipe = caption_recipes.from_config(parsed, "tiny", "msrvtt_p", "keyboard", 1)
-    by_shard = listed.read_folder(tmp_path / "alone/work/tiny/captions", listed.ListedCaption)
+    by_shard = listed.read_folder(tmp_path / "alone/work/tiny/captions", CaptionRow)
     assert sorted(by_shard) == sorted(shards)
     alone = [row for lines in by_shard.values() for row in caption_rows.run(recipe, "tiny", lines)]
     together = texts(finished).query("perturbation == 'keyboard'").set_index("caption_id")
@@ -198,37 +198,55 @@ def test_one_job_makes_all_parts_and_only_lost_ones_again(project: Project) -> N
     pd.testing.assert_frame_equal(texts(project), before)
 
 
-def recipes_of(folder: Path, *names: str) -> dict[Path, TextRecipe]:
-    return {
-        folder / f"{name}.parquet": caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1, seed=0) for name in names
-    }
+def wanted_of(*names: str) -> dict[str, TextRecipe]:
+    """Recipes by their scenarios."""
+    return {f"{name}/1": caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1, seed=0) for name in names}
 
 
-LISTED = [listed.ListedCaption(caption_id=name, item_id=name, text=text) for name, text in USABLE.items()]
+LISTED = [CaptionRow(dataset="d", caption_id=name, item_id=name, text=text) for name, text in USABLE.items()]
 
 
-def test_a_killed_job_goes_on_after_its_last_finished_part(tmp_path: Path) -> None:
-    wanted = recipes_of(tmp_path, "keyboard", "drop_first", "append_irr")
-    first, *_ = rest = list(wanted)
-    killed = text_parts.run("tiny", LISTED, wanted)
-    assert next(killed) == first
-    killed.close()
-    assert [path for path in rest if path.exists()] == [first]
+def job(folder: Path, wanted: dict[str, TextRecipe], captions: list[CaptionRow] = LISTED) -> list[Path]:
+    """The parts of a job on captions, which it makes or keeps."""
+    listed.write_recipes(folder / "recipes.jsonl", {name: recipe.text for name, recipe in wanted.items()})
+    listed.write(folder / "listed.jsonl", captions)
+    paths = {"recipes": folder / "recipes.jsonl", "captions": folder / "listed.jsonl", "marker": folder / "s0.json"}
+    rules_captions.texts(dataset="tiny", **paths)
+    return parts_of(folder, wanted)
+
+
+def parts_of(folder: Path, wanted: dict[str, TextRecipe]) -> list[Path]:
+    return [folder / name / "s0.parquet" for name in wanted]
+
+
+def test_a_killed_job_goes_on_after_its_last_finished_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = wanted_of("keyboard", "drop_first", "append_irr")
+    first, *_ = parts = parts_of(tmp_path, wanted)
+    run = caption_rows.run
+    with monkeypatch.context() as context:
+        context.setattr(caption_rows, "run", lambda recipe, *given: killed() if first.exists() else run(recipe, *given))
+        with pytest.raises(KeyboardInterrupt):
+            job(tmp_path, wanted)
+    assert [path for path in parts if path.exists()] == [first]
+    assert not (tmp_path / "s0.json").exists()
     finished = first.stat().st_mtime_ns
-    assert list(text_parts.run("tiny", LISTED, wanted)) == rest
+    assert job(tmp_path, wanted) == parts
     assert first.stat().st_mtime_ns == finished
     # Other captions, and another number, are other rows.
-    written = {path: path.stat().st_mtime_ns for path in rest}
-    wanted[rest[1]] = caption_recipes.make(registry.get("msrvtt_p/drop_first"), 1, seed=1)
-    list(text_parts.run("tiny", LISTED, wanted))
-    assert [path for path in rest if path.stat().st_mtime_ns != written[path]] == [rest[1]]
-    list(text_parts.run("tiny", LISTED[:-1], wanted))
-    assert all(len(read_manifest(path)) == len(LISTED) - 1 for path in rest)
+    written = {path: path.stat().st_mtime_ns for path in parts}
+    wanted["drop_first/1"] = caption_recipes.make(registry.get("msrvtt_p/drop_first"), 1, seed=1)
+    job(tmp_path, wanted)
+    assert [path for path in parts if path.stat().st_mtime_ns != written[path]] == [parts[1]]
+    job(tmp_path, wanted, LISTED[:-1])
+    assert all(len(read_manifest(path)) == len(LISTED) - 1 for path in parts)
+
+
+def killed() -> Never:
+    raise KeyboardInterrupt
 
 
 def test_what_cannot_be_made_stops_a_job_after_everything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = recipes_of(tmp_path, "gender_swap", "keyboard")
-    broken, other = wanted
+    wanted = wanted_of("gender_swap", "keyboard")
     load = models.load
 
     def without_tagger(name: str, backend: str) -> Any:
@@ -237,11 +255,9 @@ def test_what_cannot_be_made_stops_a_job_after_everything_else(tmp_path: Path, m
         return load(name, backend)
 
     monkeypatch.setattr(models, "load", without_tagger)
-    parts = text_parts.run("tiny", LISTED, wanted)
-    assert next(parts) == other
     with pytest.raises(BackendError, match="no tagger"):
-        next(parts)
-    assert not broken.exists()
+        job(tmp_path, wanted)
+    assert [path.exists() for path in parts_of(tmp_path, wanted)] == [False, True]
 
 
 def test_a_new_caption_and_a_new_perturbation(project: Project) -> None:
@@ -308,9 +324,9 @@ def test_what_all_asks_for_and_cannot_be_made_is_skipped_and_said(
 
 def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(project: Project) -> None:
     folder = "manifests/tiny/msrvtt_p"
-    left_out = [Skipped("back_trans", (1,), "no `apertium`"), Skipped("tense", (1,), "no `apertium`")]
-    settings = {"dataset": "tiny", "adapter": "folder", "suite": "msrvtt_p"}
-    settings["skipped"] = json.loads(skipped.as_json(left_out))
+    why = {"severities": [1], "reason": "no `apertium`"}
+    left_out = [{"perturbation": name, **why} for name in ("back_trans", "tense")]
+    settings = {"dataset": "tiny", "adapter": "folder", "suite": "msrvtt_p", "skipped": left_out}
     merged = project.perturb(
         *("rule", "texts_manifest", json.dumps(settings), "--work", "work/tiny"),
         *("--recipes", "work/tiny/msrvtt_p/captions/recipes.jsonl"),

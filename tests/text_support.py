@@ -10,8 +10,8 @@ import needs
 import numpy as np
 
 from perturbations.base.errors import BackendError
+from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
-from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
 
 ENTRIES = registry.perturbations(kind="text")
@@ -53,9 +53,9 @@ def outcomes(key: str, text: str, seeds: int, severity: int = 1) -> set[str]:
     return {function(text, generator(seed)) for seed in range(seeds)}
 
 
-def msrvtt(reference: Path) -> list[ListedCaption]:
+def msrvtt(reference: Path) -> list[CaptionRow]:
     with (reference / "data/msrvtt/MSRVTT_JSFUSION_test.csv").open(encoding="utf-8") as file:
         return [
-            ListedCaption(caption_id=row["key"], item_id=row["video_id"], text=row["sentence"])
+            CaptionRow(dataset="d", caption_id=row["key"], item_id=row["video_id"], text=row["sentence"])
             for row in csv.DictReader(file)
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perturbations.api.arrays import check_text, checked_id, checked_seed, declaration, plain_int
 from perturbations.base.errors import short
 from perturbations.captions.pipeline import PerturbedText, perturb_captions
-from perturbations.plan.listed import ListedCaption
+from perturbations.manifest.kinds import CaptionRow
 
 
 def perturb_text(
@@ -47,7 +47,7 @@ def perturb_text(
     entry = declaration(name, "text", variant)
     severity, seed, item_id = plain_int(severity), checked_seed(seed), checked_id(item_id)
     check_text(dataset, "dataset")
-    caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
+    caption = CaptionRow(dataset=dataset, caption_id=item_id, item_id=item_id, text=text)
     return next(
         perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
     )

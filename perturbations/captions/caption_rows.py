@@ -8,9 +8,8 @@ from typing import Any
 from perturbations.base.records import canonical
 from perturbations.captions.pipeline import perturb_captions
 from perturbations.captions.similarities import Similarities
-from perturbations.manifest.kinds import TextRow, TextStatisticsRow
+from perturbations.manifest.kinds import CaptionRow, TextRow, TextStatisticsRow
 from perturbations.plan.caption_recipes import text_id
-from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe
 from perturbations.suites import registry
 
@@ -19,7 +18,7 @@ _SHARED = ("dataset", "suite", "perturbation", "severity", "level", "variant", "
 
 
 def run(
-    recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption], judge: Similarities | None = None
+    recipe: TextRecipe, dataset: str, captions: Sequence[CaptionRow], judge: Similarities | None = None
 ) -> Iterator[TextRow]:
     """Yield the row of every caption; `judge` is as in `perturb_captions`.
 
@@ -41,7 +40,7 @@ def run(
         yield TextRow(**columns, **of_recipe(recipe, dataset, caption))
 
 
-def of_recipe(recipe: TextRecipe, dataset: str, caption: ListedCaption) -> dict[str, Any]:
+def of_recipe(recipe: TextRecipe, dataset: str, caption: CaptionRow) -> dict[str, Any]:
     """The columns that follow from a recipe and the caption that it perturbs."""
     return {
         "suite": recipe.suite,

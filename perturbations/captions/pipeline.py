@@ -9,8 +9,8 @@ from functools import partial
 
 from perturbations.base import rng
 from perturbations.captions.similarities import Similarities
+from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
-from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import RecipeParameters, entry_of
 from perturbations.suites import registry
 from perturbations.text import scripts
@@ -56,7 +56,7 @@ class PerturbedText:
 
 
 def perturb_captions(
-    captions: Iterable[ListedCaption],
+    captions: Iterable[CaptionRow],
     perturbation: str,
     severity: int,
     *,

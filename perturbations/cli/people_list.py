@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import textwrap
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from perturbations.base import features
 from perturbations.base.errors import ConfigError, UnknownPerturbationError, did_you_mean, short
@@ -16,65 +14,41 @@ from perturbations.cli.arguments import Commands, add_command, add_json
 if TYPE_CHECKING:
     from perturbations.suites.registry import Perturbation
 
-_UNLIMITED = 10_000
-
-_Line = tuple[str, int]
-"""A line, and how far its further lines are indented where a terminal is too narrow for it; 0: it is not parted."""
-
 
 def add(commands: Commands) -> None:
     """Declare the command of this file."""
     parser = add_command(commands, "list", _list, "list the perturbations, or print the parameters of one")
-    other = ", ".join(("a suite", *_menus()))
+    other = ", ".join(("a suite", *_things("menus")))
     text = f"one perturbation, for its parameters, source and kernel; or {other}"
     parser.add_argument("name", nargs="?", metavar="SUITE/NAME", help=text)
     parser.add_argument("thing", nargs="?", metavar="NAME", help="one thing of a menu")
-    if detailed := ", ".join(_cells()):
+    if detailed := ", ".join(_things("cells")):
         text = f"{detailed}: the published numbers, and what shows them"
         parser.add_argument("--cells", action="store_true", help=text)
     add_json(parser)
 
 
-def _menus() -> dict[str, features.MenuLines]:
-    """What `perturb list` prints beside perturbations: other menus, whose things config.yaml names."""
-    return {name: described for feature in features.features().values() for name, described in feature.menus.items()}
-
-
-def _cells() -> dict[str, features.MenuDetails]:
-    """The menus whose things have published cells."""
-    return {name: described for feature in features.features().values() for name, described in feature.cells.items()}
-
-
 def _list(options: argparse.Namespace) -> int:
     lines, facts = _wanted(options.name, options.thing, cells=vars(options).get("cells", False))
-    if options.json:
-        print(json.dumps(facts, indent=2))
-        return 0
-    width = _width()
-    for text, indent in lines:
-        if indent and len(text) > width:
-            further = " " * min(indent, width // 2)
-            text = textwrap.fill(text, width, subsequent_indent=further, break_on_hyphens=False, break_long_words=False)
-        print(text)
+    print(json.dumps(facts, indent=2) if options.json else "\n".join(lines))
     return 0
 
 
-def _width() -> int:
-    """The terminal's columns; without a terminal, as in `perturb list | grep fog`, a line is one line."""
-    return max(shutil.get_terminal_size((_UNLIMITED, 24)).columns, 40)
+def _things(which: Literal["menus", "cells"]) -> dict[str, Any]:
+    """What `perturb list` prints beside perturbations, which config.yaml names; or those that have published cells."""
+    return {name: lines for feature in features.features().values() for name, lines in getattr(feature, which).items()}
 
 
-def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterator[_Line], Any]:
+def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterable[str], Any]:
     """What is listed: lines, and the same for JSON. Raises `ConfigError` and `UnknownPerturbationError`."""
     from perturbations.suites import registry
 
-    menus, suites = _menus(), registry.suites()
+    menus, of_cells, suites = _things("menus"), _things("cells"), registry.suites()
     if cells:
-        if name not in _cells():
-            raise ConfigError(f"--cells is of {', '.join(_cells())}: perturb list {next(iter(_cells()))} --cells")
-        described = _cells()[name](thing)
-        lines = ((text, len(text) - len(text.lstrip()) + 4) for text, _ in described)
-        return lines, [facts for _, facts in described if facts]
+        if name not in of_cells:
+            raise ConfigError(f"--cells is of {', '.join(of_cells)}: perturb list {next(iter(of_cells))} --cells")
+        described = of_cells[name](thing)
+        return [text for text, _ in described], [facts for _, facts in described if facts]
     if name in menus:
         described = [own for own in menus[name]() if thing in (None, own[1]["name"])]
         if not described:
@@ -97,16 +71,16 @@ def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterat
     return _declaration_lines(entry), {**_described(entry), "source": entry.source, "variants": variants}
 
 
-def _menu_lines(described: Sequence[tuple[str, dict[str, object]]]) -> Iterator[_Line]:
+def _menu_lines(described: Sequence[tuple[str, dict[str, object]]]) -> Iterator[str]:
     """The things of a menu, each as its line, or one with all its facts."""
     if len(described) == 1:
         import yaml
 
         ((_, facts),) = described
-        yield f"{facts['name']}: {facts['title']}", 0
+        yield f"{facts['name']}: {facts['title']}"
         held = {key: value for key, value in facts.items() if key not in ("name", "title") and value not in ({}, [])}
-        text = yaml.safe_dump(held, sort_keys=False, default_flow_style=None, width=_width() - 2)
-        yield from ((f"  {line}", 0) for line in text.splitlines())
+        text = yaml.safe_dump(held, sort_keys=False, default_flow_style=None, width=118)
+        yield from (f"  {line}" for line in text.splitlines())
         return
     names = max(len(str(facts["name"])) for _, facts in described)
     titles = [str(facts["title"]) for _, facts in described]
@@ -114,21 +88,20 @@ def _menu_lines(described: Sequence[tuple[str, dict[str, object]]]) -> Iterator[
     for place, (text, facts) in enumerate(described):
         title = titles[place]
         if grouped and title not in titles[:place]:
-            yield title, 0
+            yield title
         line = f"{facts['name']:{names}}  {text if grouped else f'{title}: {text}'}"
-        yield f"  {line}" if grouped else line, names + 2 + 2 * grouped
+        yield f"  {line}" if grouped else line
 
 
-def _suite_lines(entries: Sequence[Perturbation]) -> Iterator[_Line]:
+def _suite_lines(entries: Sequence[Perturbation]) -> Iterator[str]:
     keys = max(len(entry.key) for entry in entries)
     categories = max(len(entry.category) for entry in entries)
     for entry in entries:
         severities = f"1-{len(entry.severities)}" if len(entry.severities) > 1 else "1"
-        start = f"{entry.key:{keys}}  {entry.kind:5}  {entry.category:{categories}}  {severities:3}  "
-        yield start + entry.summary, len(start)
+        yield f"{entry.key:{keys}}  {entry.kind:5}  {entry.category:{categories}}  {severities:3}  {entry.summary}"
 
 
-def _declaration_lines(entry: Perturbation) -> Iterator[_Line]:
+def _declaration_lines(entry: Perturbation) -> Iterator[str]:
     """What one perturbation is, and its parameters at every severity."""
     from perturbations.models import registry as models
     from perturbations.video.kernel import name_of
@@ -150,16 +123,16 @@ def _declaration_lines(entry: Perturbation) -> Iterator[_Line]:
     rows.append(("severity", entry.levels_of_paper))
     if not entry.monotonic:
         rows.append(("severity", "published table; distortion does not grow with every step"))
-    yield entry.key, 0
-    yield from ((f"  {name:12} {text}", 15) for name, text in rows if text)
+    yield entry.key
+    yield from (f"  {name:12} {text}" for name, text in rows if text)
     for form in entry.forms():
         if len(entry.forms()) > 1:
-            yield f"  variant {form.variant}", 0
+            yield f"  variant {form.variant}"
             own = (("kernel", _kernel(form)), ("differs", form.differences))
-            yield from ((f"    {name:10} {text}", 15) for name, text in own if text)
+            yield from (f"    {name:10} {text}" for name, text in own if text)
         for severity in form.severities:
             numbers = ", ".join(f"{name} {value}" for name, value in form.parameters(severity).items())
-            yield f"  {form.variant} {severity:<3} {numbers}", 15
+            yield f"  {form.variant} {severity:<3} {numbers}"
 
 
 def _kernel(form: Perturbation) -> str:

@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import logging
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from perturbations.base.records import canonical, digest
+from perturbations.base import storage
+from perturbations.base.errors import BackendError, ManifestError, ToolError
+from perturbations.base.progress import log_kept, logged
+from perturbations.base.records import digest
 from perturbations.cli.common import check_failures, provenance
 from perturbations.manifest import files, layout, sets
-from perturbations.manifest import skipped as skipped_entries
 from perturbations.manifest.kinds import (
     CAPTIONS,
     MULTIMODAL,
     QRELS,
     QUARANTINE,
-    QUARANTINED,
     SOURCES,
     TEXT_STATISTICS,
     TEXTS,
     VIDEOS,
     CaptionRow,
-    QuarantineRow,
+    SourceRow,
     TextRow,
     TextStatisticsRow,
 )
-from perturbations.plan.listed import ListedCaption, RejectedItem, read, read_folder, read_recipes
+from perturbations.manifest.skipped import SKIPPED, of_manifest
+from perturbations.plan.caption_recipes import text_id
+from perturbations.plan.listed import read, read_folder, read_recipes
+from perturbations.plan.recipe import TextRecipe, parse_text
+
+_log = logging.getLogger("perturbations")
 
 
 def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels: Path) -> None:
     """Write the captions and qrels manifests."""
-    rows = [
-        CaptionRow(dataset=dataset, caption_id=line.caption_id, item_id=line.item_id, text=line.text)
-        for line in read(listed, ListedCaption)
-    ]
-    clips = files.read_part(sources, SOURCES)
+    rows, clips = read(listed, CaptionRow), files.read_part(sources, SOURCES)
     about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns()}
     files.write(captions, CAPTIONS, rows, {**provenance(captions), **about})
     files.write(qrels, QRELS, sets.qrels(rows, clips), {**provenance(qrels), **about})
@@ -43,11 +47,8 @@ def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels
 
 def rejected_captions(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
     """Write the manifest of captions that cannot be used."""
-    rows = [
-        QuarantineRow(dataset=dataset, item_id=row.item_id, status=QUARANTINED, stage="annotation", error=row.error)
-        for row in read(rejected, RejectedItem)
-    ]
-    shards = read_folder(work / "captions", ListedCaption)
+    rows = sets.quarantine_of(read(rejected, SourceRow), ())
+    shards = read_folder(work / "captions", CaptionRow)
     caption_ids = [caption.caption_id for members in shards.values() for caption in members]
     described = sets.of_captions(caption_ids, len(rows)).columns()
     about = {**provenance(output), "dataset": dataset, sets.SET: described}
@@ -61,19 +62,56 @@ def check_captions(*, allowed: int, quarantine: Path, output: Path) -> None:
     check_failures(failures, allowed, "listed caption", "cannot be used", ways, quarantine, output)
 
 
-def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
-    """Perturb the captions of a shard by every recipe of a suite."""
-    from perturbations.base.progress import logged
-    from perturbations.captions import text_parts
-    from perturbations.plan.recipe import parse_text
+# --- perturbed captions ----------------------------------------------------------------------------------------------
 
-    wanted = {
-        marker.parent / scenario / layout.name("text_part", shard=layout.shard_of(marker)): parse_text(text)
-        for scenario, text in read_recipes(recipes).items()
-    }
-    parts = text_parts.run(dataset, read(captions, ListedCaption), wanted)
-    written = list(logged(parts, len(wanted), "perturbations"))
-    text_parts.write_marker(marker, written)
+
+def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
+    """Perturb the captions of a shard by every recipe of a suite; parts that hold the right rows are kept.
+
+    There is a part per perturbation and severity, below the folder of the `marker`, which holds their sizes. Raises
+    `BackendError` or `ToolError` for the first recipe that cannot be followed, after all others.
+    """
+    from perturbations.captions import caption_rows
+    from perturbations.captions.similarities import Similarities
+    from perturbations.models import registry as models
+
+    part, listed = layout.name("text_part", shard=layout.shard_of(marker)), read(captions, CaptionRow)
+    wanted = {f"{scenario}/{part}": parse_text(text) for scenario, text in read_recipes(recipes).items()}
+    kept = {name for name, recipe in wanted.items() if _is_finished(marker.parent / name, dataset, listed, recipe)}
+    log_kept(len(kept), len(wanted))
+    errors = []
+    judges: dict[str, Similarities] = {}  # each remembers the similarities of a backend's encoder
+    last = ""
+    for name, recipe in logged(wanted.items(), len(wanted), "perturbations"):
+        if name in kept:
+            continue
+        if recipe.backend == "pretrained" and recipe.key != last:
+            models.forget()
+        last = recipe.key
+        try:
+            if "similarity" in recipe.players and recipe.backend not in judges:
+                judges[recipe.backend] = Similarities(models.load("similarity", recipe.backend))
+            judge = judges[recipe.backend] if "similarity" in recipe.players else None
+            files.write_part(marker.parent / name, TEXTS, list(caption_rows.run(recipe, dataset, listed, judge)))
+        except (BackendError, ToolError) as error:
+            _log.warning("%s %s: %s", recipe.key, recipe.severity, error)
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    sizes = {name: (marker.parent / name).stat().st_size for name in wanted}
+    storage.write_text(marker, json.dumps(sizes, sort_keys=True) + "\n")
+
+
+def _is_finished(path: Path, dataset: str, captions: Sequence[CaptionRow], recipe: TextRecipe) -> bool:
+    """Whether a part holds exactly the rows of the captions by the recipe."""
+    if not path.is_file():
+        return False
+    try:
+        columns = files.read_columns(path, "caption_id", "recipe_id").to_pydict()
+    except ManifestError:
+        return False
+    present = zip(*columns.values(), strict=True)
+    return sorted(present) == sorted((caption.caption_id, text_id(recipe, dataset, caption)) for caption in captions)
 
 
 def texts_manifest(
@@ -88,18 +126,28 @@ def texts_manifest(
     texts: Path,
     statistics: Path,
 ) -> None:
-    """Merge perturbed captions, and write their statistics."""
-    from perturbations.base.progress import logged
-    from perturbations.captions import caption_rows, text_parts
-    from perturbations.engine import merging
+    """Merge perturbed captions, one scenario after the other, and write their statistics.
+
+    Raises `ManifestError` unless each caption has exactly one row per scenario, made by the current recipe from the
+    current text; markers whose parts are not there are deleted, so that the next run makes them again.
+    """
+    from perturbations.captions import caption_rows
     from perturbations.engine.comparability import verdict
     from perturbations.engine.tally import Tally
 
-    unusable = len(read(rejected, RejectedItem))
     parts = work / suite / "captions"
-    text_parts.drop_untrue_markers(parts)  # what is missing stops the merge below; the next run makes it again
-    rows, listed = merging.texts(dataset, work / "captions", parts, recipes, unusable)
-    left_out, wanted = skipped_entries.parse(canonical(skipped)), read_recipes(recipes)
+    _drop_untrue_markers(parts)
+    shards = read_folder(work / "captions", CaptionRow)
+    wanted = read_recipes(recipes)
+    due = (
+        (
+            parts / scenario / layout.name("text_part", shard=shard),
+            [(caption.caption_id, text_id(parsed, dataset, caption)) for caption in members],
+        )
+        for scenario, parsed in ((scenario, parse_text(text)) for scenario, text in wanted.items())
+        for shard, members in shards.items()
+    )
+    rows = sets.merge(due, TEXTS, ("caption_id", "recipe_id"))
     tally, counted = Tally(), list[TextStatisticsRow]()
     about: dict[str, object] = {}
 
@@ -112,13 +160,24 @@ def texts_manifest(
 
     def described() -> dict[str, object]:
         about.update(provenance(texts), dataset=dataset)
-        about[sets.SET] = {**listed.columns(), **skipped_entries.columns(left_out)}
+        caption_ids = [caption.caption_id for members in shards.values() for caption in members]
+        listed = sets.of_captions(caption_ids, len(read(rejected, SourceRow)), len(wanted))
+        about[sets.SET] = {**listed.columns(), SKIPPED: skipped}
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
         about["comparability"] = verdict(Tally(), tally, adapter=adapter)
         return about
 
     files.write(texts, TEXTS, merged(), described)
     files.write(statistics, TEXT_STATISTICS, counted, about)
+
+
+def _drop_untrue_markers(folder: Path) -> None:
+    """Delete the markers of captions in a folder of which a part is missing or has another size."""
+    for marker in folder.glob("*.json"):
+        sizes = json.loads(marker.read_text(encoding="utf-8"))
+        parts = [(folder / name, size) for name, size in sizes.items()]
+        if not all(part.is_file() and part.stat().st_size == size for part, size in parts):
+            marker.unlink()
 
 
 def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
@@ -136,7 +195,7 @@ def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     tallies = Tally().counted(clips), Tally().counted(captions)
     about["comparability"] = verdict(*tallies, adapter=str(described.get("adapter", "")))
     if combined is not None:
-        entries = skipped_entries.of_manifest(files.read_metadata(texts))
-        left_out = [entry for entry in entries if entry.perturbation in combined.text]
-        about[sets.SET] = {**about[sets.SET], **skipped_entries.columns(left_out)}
+        entries = of_manifest(files.read_metadata(texts))
+        left_out = [entry for entry in entries if entry["perturbation"] in combined.text]
+        about[sets.SET] = {**about[sets.SET], SKIPPED: left_out}
     files.write(output, MULTIMODAL, mixes.combinations(clips, captions), about)

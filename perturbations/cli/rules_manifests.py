@@ -1,38 +1,73 @@
-"""The jobs of rules that make one manifest of all shards' parts.
+"""The jobs of rules that make one manifest of all shards' parts: exactly the listed items, by the current recipes.
 
 `work` is the folder of the collection's lists and parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical, digest
 from perturbations.cli.common import check_failures, provenance
-from perturbations.manifest import files, sets
-from perturbations.manifest.kinds import ANALYSES, MIXES, QUARANTINE, SOURCES, VIDEOS
+from perturbations.engine import clip_rows
+from perturbations.manifest import files, layout, sets
+from perturbations.manifest.kinds import (
+    ANALYSES,
+    MIXES,
+    QUARANTINE,
+    SOURCES,
+    VIDEOS,
+    AnalysisRow,
+    CompleteSource,
+    SourceRow,
+    VideoRow,
+)
+from perturbations.plan import listed
+from perturbations.plan.listed import ListedClip
 
 
 def sources_manifest(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
-    """Merge the parts of the manifest of clean clips."""
-    from perturbations.engine import merging
+    """Merge the parts of the manifest of clean clips, and add the items that no job uses.
 
-    parts = work / "sources"
-    clips = merging.sources(dataset, work / "shards", parts, rejected)
+    Raises `ManifestError` unless each listed item has exactly one row.
+    """
+    expected = (
+        (
+            work / "sources" / layout.name("source_part", shard=shard),
+            [(clip.item_id, clip.path, clip.start_s, clip.end_s, clip.split) for clip in clips],
+        )
+        for shard, clips in listed.read_folder(work / "shards", ListedClip).items()
+    )
+    rows = [*sets.merge(expected, SOURCES, ("item_id", "path", "start_s", "end_s", "split"))]
+    rows += listed.read(rejected, SourceRow)
+    if problem := sets.difference(Counter(row.item_id for row in rows), {row.item_id for row in rows}):
+        raise ManifestError(f"the lists of {dataset}: {problem}")
     about = {**provenance(output), "dataset": dataset}
-    files.write(output, SOURCES, clips, {**about, sets.SET: sets.of_sources(clips).columns()})
+    files.write(output, SOURCES, rows, {**about, sets.SET: sets.of_sources(rows).columns()})
 
 
 def analyses_manifest(*, dataset: str, recipe: Mapping[str, Any], work: Path, output: Path) -> None:
-    """Merge the parts of an analysis of all clips; `recipe` is what they must follow."""
-    from perturbations.engine import merging
+    """Merge the parts of an analysis of all clips; `recipe` is what they must follow.
 
-    parts = work / "analyses" / output.stem
-    about = {**provenance(output), "dataset": dataset}
-    rows = merging.analyses(work / "sources", work / "shards", parts, canonical(recipe))
-    files.write(output, ANALYSES, rows, about)
+    Raises `ManifestError` unless each complete clip has exactly one row.
+    """
+    from perturbations.guides.registry import parse_analysis
+
+    current = parse_analysis(canonical(recipe))
+
+    def due() -> Iterator[tuple[Path, list[object]]]:
+        for shard in listed.shards(work / "shards"):
+            sources = files.read_part(work / "sources" / layout.name("source_part", shard=shard), SOURCES)
+            complete = (row for row in sources if isinstance(row, CompleteSource))
+            keys = [(row.item_id, clip_rows.expected_analysis(current, row, None).recipe_id) for row in complete]
+            yield work / "analyses" / output.stem / layout.name("analysis_part", shard=shard), list(keys)
+
+    rows: Iterator[AnalysisRow] = sets.merge(due(), ANALYSES, ("item_id", "recipe_id"))
+    files.write(output, ANALYSES, rows, {**provenance(output), "dataset": dataset})
 
 
 def videos_manifest(
@@ -48,18 +83,41 @@ def videos_manifest(
     quarantine: Path,
     card: Path,
 ) -> None:
-    """Merge the parts of a corpus, and write its card."""
+    """Merge the parts of a corpus, and write its card.
+
+    Raises `ManifestError` unless each complete clip has exactly one row per scenario, made by the current recipe from
+    the current source.
+    """
     from perturbations.base import storage
-    from perturbations.engine import corpus_card, merging
+    from perturbations.engine import corpus_card
     from perturbations.engine.comparability import verdict
     from perturbations.engine.tally import Tally
-    from perturbations.plan import listed
+    from perturbations.plan import recipe
     from perturbations.suites import registry
 
-    clips, parts = files.read_part(sources, SOURCES), work / suite
-    wanted = listed.read_recipes(recipes)
+    clips, wanted = files.read_part(sources, SOURCES), listed.read_recipes(recipes)
+    complete = {row.item_id: row for row in clips if isinstance(row, CompleteSource)}
+    lists = listed.read_folder(work / "shards", ListedClip)
+    members = {shard: [clip.item_id for clip in held if clip.item_id in complete] for shard, held in lists.items()}
+    del lists  # which takes much memory
     tally = Tally()
     about: dict[str, object] = {}
+
+    def rows() -> Iterator[VideoRow]:
+        expected = (
+            (
+                work / suite / scenario / layout.name("video_part", shard=shard),
+                [(item_id, text, complete[item_id].sha256) for item_id in item_ids],
+            )
+            for scenario, text in wanted.items()
+            for shard, item_ids in members.items()
+        )
+        for row in sets.merge(expected, VIDEOS, ("item_id", "recipe", "source_sha256")):
+            current = recipe.recipe_id(recipe.parse(row.recipe), complete[row.item_id], row.guide, row.cut)
+            if row.recipe_id != current:
+                scenario = f"{row.perturbation} {row.severity}"
+                raise ManifestError(f"the row of {row.item_id!r} under {scenario} is not its recipe's")
+            yield row
 
     def described() -> dict[str, object]:
         about.update(provenance(videos), dataset=dataset, suite=suite)
@@ -69,10 +127,9 @@ def videos_manifest(
         about.update({sets.LOSSES: losses} if (losses := sets.losses_of(clips)) else {})
         return about
 
-    rows = merging.videos(clips, work / "shards", parts, wanted)
-    files.write(videos, VIDEOS, tally.over(rows), described)
-    members = sets.of_counts(clips, tally.complete, len(wanted))
-    text = corpus_card.card(registry.suite(suite), tally, members, about, captions=captions)
+    files.write(videos, VIDEOS, tally.over(rows()), described)
+    of_corpus = sets.of_counts(clips, tally.complete, len(wanted))
+    text = corpus_card.card(registry.suite(suite), tally, of_corpus, about, captions=captions)
     storage.write_text(card, text)
     files.write(quarantine, QUARANTINE, sets.quarantine_of(clips, tally.failed), about)
 

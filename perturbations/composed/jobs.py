@@ -36,18 +36,19 @@ def composed_split(
     from perturbations.base import storage
     from perturbations.composed import manifests, sources
     from perturbations.datasets import registry
-    from perturbations.plan import items
+    from perturbations.manifest.kinds import CaptionRow
+    from perturbations.plan import items, listed
 
     own = registry.get(adapter).settings.model_validate_json(settings)
     split = sources.read_split(own, items.read(dataset, own, videos=False), seed, dataset)
     if language_model is not None:
         split = _written(split, language_model, device)
     manifests.write(split, queries.parent, dataset, galleries, provenance(queries), deduplicate=deduplicate)
-    lines = [
-        canonical({"caption_id": query.query_id, "item_id": query.clip_id, "text": query.instruction})
+    captions = [
+        CaptionRow(dataset=dataset, caption_id=query.query_id, item_id=query.clip_id, text=query.instruction)
         for query in sorted(split.queries, key=lambda query: query.query_id)
     ]
-    storage.write_text(instructions, "".join(f"{line}\n" for line in lines))
+    listed.write(instructions, captions)
     storage.write_text(rejected, "")  # a split's queries all have instructions
 
 

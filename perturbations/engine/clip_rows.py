@@ -15,7 +15,6 @@ from perturbations.engine.journal import Measured
 from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import (
     COMPLETE,
-    MISSING,
     QUARANTINED,
     AnalysisRow,
     CompleteSource,
@@ -45,12 +44,6 @@ def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRo
         stage="source",
         error=error,
     )
-
-
-def rejected_source(dataset: str, item_id: str, split: str, error: str, *, missing: bool) -> SourceRow:
-    """The row of a listed item that no job uses: it has no video file, or its annotation is not usable."""
-    status = MISSING if missing else QUARANTINED
-    return SourceRow(dataset=dataset, split=split, item_id=item_id, status=status, stage="annotation", error=error)
 
 
 def expected_video(

@@ -102,7 +102,7 @@ def _rejected(root: Path, dataset: str) -> int:
     manifest, lines = (root / layout.at(kind, dataset=dataset) for kind in ("captions_quarantine", "rejected_captions"))
     if manifest.is_file():
         return len(files.read_rows(manifest, QUARANTINE))
-    return len(listed.read(lines, listed.RejectedItem)) if lines.is_file() else 0
+    return len(listed.read(lines, SourceRow)) if lines.is_file() else 0
 
 
 def _group(row: Any) -> _Group:

@@ -16,7 +16,7 @@ from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.base.project import need_models
 from perturbations.base.readers import Reader
-from perturbations.base.records import canonical, digest
+from perturbations.base.records import digest
 from perturbations.cli.common import provenance
 from perturbations.evaluation.rows import ranks_of
 from perturbations.manifest import layout
@@ -191,9 +191,9 @@ def results(
     from perturbations.evaluation import result_sets
     from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets
-    from perturbations.manifest.skipped import columns, parse
+    from perturbations.manifest.skipped import SKIPPED
 
-    about: dict[str, object] = {sets.SET: columns(parse(canonical(skipped or [])))}
+    about: dict[str, object] = {sets.SET: {SKIPPED: skipped or []}}
     about = {**provenance(results), **about}
     of_ranks = [ranks_of(path) for path in parts]
     rows = [row for part in parts for row in files.read_part(part, RESULTS)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from perturbations.evaluation.planning import Job, Modality
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.rows import COMPOSED, Run
 from perturbations.manifest import layout
-from perturbations.manifest.skipped import as_json
+from perturbations.manifest.skipped import Skipped
 from perturbations.plan import caption_recipes, recipe
 from perturbations.plan.paths import Inputs, clip_inputs, of_shards, without_braces
 from perturbations.plan.targets import (
@@ -31,13 +30,13 @@ from perturbations.plan.targets import (
 )
 
 
-def skipped(config: configuration.Config, dataset: str) -> str:
-    """What an evaluation leaves out of the perturbed captions, as JSON: perturbations by `suite/name`."""
-    return as_json(
-        replace(entry, perturbation=f"{suite}/{entry.perturbation}")
+def skipped(config: configuration.Config, dataset: str) -> list[Skipped]:
+    """What an evaluation leaves out of the perturbed captions: perturbations by `suite/name`."""
+    return [
+        {**entry, "perturbation": f"{suite}/{entry['perturbation']}"}
         for suite in planning.suites_of(config, "captions")
         for entry in caption_recipes.skipped(config, dataset, suite)
-    )
+    ]
 
 
 def result_parts(config: configuration.Config, dataset: str, jobs: Iterable[Job]) -> list[str]:

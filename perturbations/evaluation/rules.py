@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -157,7 +156,7 @@ class EvaluationRules:
     def result_settings(self, wildcards: Wildcards) -> str:
         """Settings of `results`."""
         is_composed = wildcards.kind == COMPOSED
-        settings = {"skipped": [] if is_composed else json.loads(paths.skipped(self.config, wildcards.dataset))}
+        settings = {"skipped": [] if is_composed else paths.skipped(self.config, wildcards.dataset)}
         protocol = self.config.evaluation.protocol
         return canonical(settings if protocol is None else {**settings, "protocol": protocol})
 

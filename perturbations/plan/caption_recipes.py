@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
+from perturbations.manifest.kinds import CaptionRow
 from perturbations.manifest.skipped import Skipped
-from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import RecipeParameters, TextRecipe
 from perturbations.suites import registry
 from perturbations.text import scripts
@@ -51,13 +51,13 @@ def skipped(config: configuration.Config, dataset: str, suite: str) -> list[Skip
     for name, severity in requested(config, dataset, suite):
         severities.setdefault(name, []).append(severity)
     language, backend = config.datasets[dataset].language, config.backends.captions.backend
-    entries = [
-        Skipped(name, tuple(severities[name]), reason)
+    entries: list[Skipped] = [
+        {"perturbation": name, "severities": severities[name], "reason": reason}
         for name in severities
         if (reason := _missing(registry.get(f"{suite}/{name}"), language, backend))
     ]
     if entries and config.suites[suite].captions.perturbations != "all":
-        lines = "".join(f"\n  {entry.perturbation}: {entry.reason}" for entry in entries)
+        lines = "".join(f"\n  {entry['perturbation']}: {entry['reason']}" for entry in entries)
         key = f"suites.{suite}.captions.perturbations"
         text = (
             f"{key} names what cannot be made of the captions of `{dataset}`:{lines}\n"
@@ -78,7 +78,7 @@ def _missing(entry: registry.Perturbation, language: str, backend: str) -> str |
 
 def scenarios(config: configuration.Config, dataset: str, suite: str) -> _Scenarios:
     """What is made: what the configuration asks for without what is skipped. Raises `ConfigError` as `skipped` does."""
-    left_out = {entry.perturbation for entry in skipped(config, dataset, suite)}
+    left_out = {entry["perturbation"] for entry in skipped(config, dataset, suite)}
     return [pair for pair in requested(config, dataset, suite) if pair[0] not in left_out]
 
 
@@ -129,6 +129,6 @@ def make(
     )
 
 
-def text_id(recipe: TextRecipe, dataset: str, caption: ListedCaption) -> str:
+def text_id(recipe: TextRecipe, dataset: str, caption: CaptionRow) -> str:
     """The identity of a perturbed caption."""
     return digest([recipe.text, dataset, caption.caption_id, caption.text])

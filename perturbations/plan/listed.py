@@ -11,6 +11,7 @@ from typing import TypeVar
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import layout
+from perturbations.manifest.kinds import CaptionRow, SourceRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,32 +36,14 @@ class ListedClip:
     split: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedCaption:
-    """A caption, and the item that it describes."""
-
-    caption_id: str
-    item_id: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectedItem:
-    """A listed item that no job uses, and the reason; `missing`: it has no video file."""
-
-    item_id: str
-    split: str
-    error: str
-    missing: bool
-
-
-_Line = TypeVar("_Line", ListedClip, ListedCaption, RejectedItem)
+_Line = TypeVar("_Line", ListedClip, CaptionRow, SourceRow)
+"""Rows of sources are items that no job uses; such a caption's `item_id` is its own id."""
 
 # ASCII only: names may contain characters that some readers treat as line ends.
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
-def line(entry: ListedClip | ListedCaption | RejectedItem) -> str:
+def line(entry: ListedClip | CaptionRow | SourceRow) -> str:
     """An entry as a line of its file: canonical JSON."""
     return _ENCODE({name: getattr(entry, name) for name in entry.__slots__}) + "\n"
 

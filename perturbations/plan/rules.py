@@ -17,7 +17,7 @@ from perturbations.config.sections import Config
 from perturbations.datasets import registry as datasets
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import OFFLINE_MB, AnalysisRecipe
-from perturbations.manifest import layout, skipped
+from perturbations.manifest import layout
 from perturbations.plan import caption_recipes, costs, paths, recipe, sharding, targets, tiers
 from perturbations.plan.sharding import DatasetPlan, dataset_of
 from perturbations.plan.targets import TargetWork, WorkRequest
@@ -281,13 +281,12 @@ class CorpusRules:
     def texts_settings(self, wildcards: Wildcards) -> str:
         """Settings of `texts_manifest`."""
         dataset = dataset_of(wildcards.dataset)
-        left_out = caption_recipes.skipped(self.config, dataset, wildcards.suite)
         return canonical(
             {
                 "dataset": dataset,
                 "adapter": self.config.datasets[dataset].adapter,
                 "suite": wildcards.suite,
-                "skipped": json.loads(skipped.as_json(left_out)),
+                "skipped": caption_recipes.skipped(self.config, dataset, wildcards.suite),
             }
         )
 

@@ -20,8 +20,8 @@ from perturbations.config.sections import Config
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.listing import Listing, Rejected
 from perturbations.manifest import layout
+from perturbations.manifest.kinds import MISSING, QUARANTINED, CaptionRow, SourceRow
 from perturbations.plan import costs, items, listed
-from perturbations.plan.listed import ListedCaption, RejectedItem
 
 _T = TypeVar("_T")
 
@@ -134,7 +134,7 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
     unusable, rejected_captions = listing.rejected_items(), listing.rejected_captions()
     _write_rejected(config, collection, "rejected", unusable, missing)
     _write_rejected(config, collection, "rejected_captions", rejected_captions)
-    captions = sorted(_captions(listing), key=lambda caption: caption.caption_id)
+    captions = sorted(_captions(name, listing), key=lambda caption: caption.caption_id)
     listed.write(config.at(layout.at("all_captions", dataset=collection)), captions)
     return DatasetPlan(
         tuple(shards),
@@ -160,16 +160,19 @@ def plan_captions(config: Config, collection: str) -> tuple[str, ...]:
     listing = items.read(collection, config.datasets[collection], videos=False, places=config.places)
     _write_rejected(config, collection, "rejected_captions", listing.rejected_captions())
     shards = shards_of(
-        _captions(listing), CAPTIONS_PER_JOB, lambda caption: caption.caption_id, lambda caption: caption.item_id
+        _captions(collection, listing),
+        CAPTIONS_PER_JOB,
+        lambda caption: caption.caption_id,
+        lambda caption: caption.item_id,
     )
     listed.write_shards(config.at(layout.folder("caption_list", dataset=collection)), shards)
     return tuple(shards)
 
 
-def _captions(listing: Listing) -> list[ListedCaption]:
+def _captions(dataset: str, listing: Listing) -> list[CaptionRow]:
     """The captions of a listing that are not empty."""
     return [
-        ListedCaption(caption_id=item.caption_id(number), item_id=item.item_id, text=text)
+        CaptionRow(dataset=dataset, caption_id=item.caption_id(number), item_id=item.item_id, text=text)
         for item in listing.items
         for number, text in enumerate(item.texts)
         if text
@@ -179,10 +182,18 @@ def _captions(listing: Listing) -> list[ListedCaption]:
 def _write_rejected(
     config: Config, collection: str, kind: str, unusable: Sequence[Rejected], missing: Sequence[Rejected] = ()
 ) -> None:
-    split = datasets.split_of(config.datasets[dataset_of(collection)])
+    dataset = dataset_of(collection)
+    split = datasets.split_of(config.datasets[dataset])
     rejected = [
-        RejectedItem(item_id=entry.item_id, split=split, error=entry.reason, missing=is_missing)
-        for is_missing, entries in ((False, unusable), (True, missing))
+        SourceRow(
+            dataset=dataset,
+            split=split,
+            item_id=entry.item_id,
+            status=status,
+            stage="annotation",
+            error=entry.reason,
+        )
+        for status, entries in ((QUARANTINED, unusable), (MISSING, missing))
         for entry in entries
     ]
     listed.write(config.at(layout.at(kind, dataset=collection)), sorted(rejected, key=listed.line))

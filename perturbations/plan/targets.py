@@ -10,6 +10,7 @@ from perturbations.base import features, shown
 from perturbations.base.errors import ConfigError, cut
 from perturbations.config import sections as configuration
 from perturbations.manifest import layout, skipped
+from perturbations.manifest.kinds import CaptionRow, SourceRow
 from perturbations.plan import caption_recipes, listed, paths, recipe, sharding
 from perturbations.suites import registry
 from perturbations.text import scripts
@@ -188,9 +189,9 @@ def _unusable(config: configuration.Config, dataset: str, *kinds: str) -> list[s
     """How many listed items or captions cannot be used, and the first of them with the reason, a line each."""
     lines = []
     for kind in kinds:
-        if rejected := listed.read(config.at(layout.at(kind, dataset=dataset)), listed.RejectedItem):
+        if rejected := listed.read(config.at(layout.at(kind, dataset=dataset)), SourceRow):
             lines.append(f"{dataset}: {shown.plural(len(rejected), f'listed {_REJECTED[kind]}')} cannot be used:")
-            reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in rejected]
+            reasons = [f"{entry.item_id!r}: {cut(str(entry.error))}" for entry in rejected]
             lines += [f"  {reason}" for reason in shown.first_of(reasons)]
     return lines
 
@@ -207,7 +208,7 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     """The perturbed captions of one suite on one dataset. Raises `ConfigError` for what is named and cannot be made."""
     scenarios = len(caption_recipes.scenarios(config, dataset, suite))
     lists = map(config.at, paths.of_shards("caption_list", dataset, caption_shards(dataset)))
-    members = [caption.text for path in lists for caption in listed.read(path, listed.ListedCaption)]
+    members = [caption.text for path in lists for caption in listed.read(path, CaptionRow)]
     sizes = [f"captions of {suite} on {dataset}: {len(members):,} x {scenarios} = {len(members) * scenarios:,}"]
     sizes += skipped_lines(config, suite, dataset)
     sizes += _of_another_script(config, dataset, members)

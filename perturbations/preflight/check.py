@@ -15,8 +15,9 @@ from perturbations.config.sections import Config
 from perturbations.datasets import registry as datasets
 from perturbations.engine import clip_files
 from perturbations.manifest import layout
+from perturbations.manifest.kinds import MISSING, SourceRow
 from perturbations.plan import costs, listed, tiers
-from perturbations.plan.listed import ListedClip, RejectedItem
+from perturbations.plan.listed import ListedClip
 from perturbations.plan.sharding import dataset_of
 from perturbations.preflight import readiness
 from perturbations.preflight.work import Work
@@ -68,12 +69,12 @@ def check(config: Config, work: Work, local: bool = True) -> Report:
 def _count_clips(config: Config, name: str, work: Work, report: Report) -> dict[str, list[ListedClip]]:
     """The clips of a collection whose file may be a video, by shard, which are counted in the report."""
     shards = listed.read_folder(Path(layout.folder("shard_list", dataset=name)), ListedClip)
-    rejected = listed.read(Path(layout.at("rejected", dataset=name)), RejectedItem)
+    rejected = listed.read(Path(layout.at("rejected", dataset=name)), SourceRow)
     unread = [clip for shard, members in shards.items() if (name, shard) in work.unread for clip in members]
     reasons = clip_files.unreadable(unread)
     usable = {shard: [clip for clip in members if clip.path not in reasons] for shard, members in shards.items()}
     damaged = [clip for clip in unread if clip.path in reasons]
-    missing = sum(entry.missing for entry in rejected)
+    missing = sum(entry.status == MISSING for entry in rejected)
     dataset = config.datasets[dataset_of(name)]
     allowed = config.max_failed_items_of(dataset_of(name))
     noun = shown.in_words_of("clip", pictures=dataset.has_pictures)
@@ -86,7 +87,7 @@ def _count_clips(config: Config, name: str, work: Work, report: Report) -> dict[
     )
     counts += [f"{number:,} {what}" for number, what in unusable if number]
     report.lines.append(f"{noun}s of {name}: {', '.join(counts)}; max_failed_items allows {allowed:,}")
-    lines = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in rejected]
+    lines = [f"{entry.item_id!r}: {cut(str(entry.error))}" for entry in rejected]
     lines += [f"{clip.item_id!r}: {clip.path}: {reasons[clip.path]}" for clip in damaged]
     if len(lines) > allowed:
         text = f"{name}: {shown.plural(len(lines), noun)} missing or unreadable, max_failed_items allows {allowed:,}"
@@ -97,12 +98,12 @@ def _count_clips(config: Config, name: str, work: Work, report: Report) -> dict[
 
 
 def _count_captions(config: Config, dataset: str, report: Report) -> None:
-    rejected = listed.read(Path(layout.at("rejected_captions", dataset=dataset)), RejectedItem)
+    rejected = listed.read(Path(layout.at("rejected_captions", dataset=dataset)), SourceRow)
     allowed = config.max_failed_items_of(dataset)
     if len(rejected) > allowed:
         number = shown.plural(len(rejected), "listed caption")
         text = f"{dataset}: {number} cannot be used, max_failed_items allows {allowed:,}"
-        reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in rejected]
+        reasons = [f"{entry.item_id!r}: {cut(str(entry.error))}" for entry in rejected]
         report.failed.append(text + _with_remedy(reasons, dataset, "correct these lines"))
 
 

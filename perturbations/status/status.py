@@ -16,6 +16,7 @@ from perturbations.base import progress, shown
 from perturbations.base.errors import ManifestError
 from perturbations.engine import journal
 from perturbations.manifest import files, layout
+from perturbations.manifest.kinds import SourceRow
 from perturbations.plan import listed, sharding
 
 _VERSION = 3
@@ -133,8 +134,8 @@ def _planned(plan: Path) -> Iterable[str]:
 
 def _rejected(path: Path, dataset: str, stage: str) -> list[Failure]:
     """The items that planning found to be unusable."""
-    items = listed.read(path, listed.RejectedItem) if path.is_file() else []
-    return [Failure(dataset, None, stage, item.error, 1, (item.item_id,)) for item in items]
+    items = listed.read(path, SourceRow) if path.is_file() else []
+    return [Failure(dataset, None, stage, str(item.error), 1, (item.item_id,)) for item in items]
 
 
 def _counted(

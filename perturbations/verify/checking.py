@@ -33,13 +33,13 @@ from perturbations.manifest.kinds import (
     TEXTS,
     VIDEOS,
     AnalysisRow,
+    CaptionRow,
     RowKind,
     SourceRow,
     TextRow,
     VideoRow,
 )
 from perturbations.plan import recipe
-from perturbations.plan.listed import ListedCaption
 
 LEFTOVER = "a write that was interrupted left it"
 AGAIN = "made again, "
@@ -349,7 +349,8 @@ def _render_captions(checked: Checked, kind: RowKind[TextRow], rows: Sequence[Te
     for text, group in groupby(rows, key=lambda row: row.recipe):
         members = [*group]
         listed = [
-            ListedCaption(caption_id=row.caption_id, item_id=row.item_id, text=row.source_text) for row in members
+            CaptionRow(dataset=row.dataset, caption_id=row.caption_id, item_id=row.item_id, text=row.source_text)
+            for row in members
         ]
         try:
             again = [*caption_rows.run(recipe.parse_text(text), members[0].dataset, listed)]
