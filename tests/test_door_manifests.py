@@ -374,7 +374,7 @@ def test_sources_are_regular_files_of_the_hash_that_the_row_says(corpus: Corpus,
 
 
 def _unstored(corpus: Corpus) -> str:
-    return recipe.altered(corpus.recipe, storage=tiers.Unstored()).text
+    return clips.altered(corpus.recipe, storage=tiers.Unstored()).text
 
 
 @pytest.mark.parametrize(

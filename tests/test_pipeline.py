@@ -163,7 +163,7 @@ def row_of(
         [source],
         root=folder,
         folder=folder,
-        known=known(recipe.altered(wanted, storage=RECIPE).text, source, folder.parent),
+        known=known(clips.altered(wanted, storage=RECIPE).text, source, folder.parent),
     )
     return replace(row, path=str(target) if row.path else None)
 

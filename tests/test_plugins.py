@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import clips
 import copies
 import preloaded
 import pytest
@@ -129,7 +130,7 @@ def test_a_recipe_of_another_file_is_refused(tmp_path: Path) -> None:
     things.use([project(tmp_path) / "my suite.py"])
     own = recipe.make(registry.get("lamps/dimmed"), 1, seed=0, storage=recipe.StoredFrames(num_frames=2))
     assert recipe.parse(own.text) == own
-    other = recipe.altered(own, code="0" * 64).text
+    other = clips.altered(own, code="0" * 64).text
     with pytest.raises(ManifestError, match="made by another file that declares lamps"):
         recipe.parse(other)
     assert recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=own.storage).code is None

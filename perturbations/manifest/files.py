@@ -87,32 +87,21 @@ def _write_tables(path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], a
 def _in_order(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path) -> Iterator[pa.Table]:
     """The rows of tables in the order of their key, empty keys first, in tables of `parquet.GROUP` rows and the rest.
 
-    One table is in this order. Few rows of several are sorted in memory, others on the disk, in an empty `folder`.
+    One table is in this order; several are sorted on the disk, in an empty `folder`.
     """
-    some, held = iter(tables), list[pa.Table]()
-    for table in some:
-        held.append(table.replace_schema_metadata())
-        if sum(map(len, held)) > parquet.GROUP:
-            yield from parquet.in_groups(_sorted_on_disk(kind, chain(held, some), folder))
-            return
-    if len(held) < 2:
-        yield from parquet.in_groups(held)
+    some = (table.replace_schema_metadata() for table in tables)
+    first, second = next(some, None), next(some, None)
+    if second is None:
+        yield from parquet.in_groups([] if first is None else [first])
     else:
-        import pyarrow.compute as pc  # not at the top: a job of clips has one table
-
-        table = pa.concat_tables(held)
-        # A further column per key says which are empty.
-        columns = [column for name in kind.key for column in (pc.is_valid(table[name]), table[name])]
-        names = [str(number) for number in range(len(columns))]
-        order = pc.sort_indices(pa.table(columns, names), sort_keys=[(name, "ascending") for name in names])
-        yield from parquet.in_groups([table.take(order)])
+        yield from parquet.in_groups(_sorted_on_disk(kind, chain([first, second], some), folder))
 
 
 def _sorted_on_disk(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path) -> Iterator[pa.Table]:
     import duckdb
 
     spooled = folder / "rows.parquet"
-    parquet.encode((table.replace_schema_metadata() for table in tables), kind, spooled)
+    parquet.encode(tables, kind, spooled)
     settings: dict[str, Any] = {"memory_limit": _SORT_MEMORY, "temp_directory": str(folder), "threads": 1}
     key = ", ".join(f'"{name}" ASC NULLS FIRST' for name in kind.key)
     with duckdb.connect(config=settings) as database:

@@ -297,12 +297,6 @@ def _needs_videos(config: configuration.Config, suite: str, dataset: str) -> str
     return config.places.before(key, f"{key}: {problem}")
 
 
-def altered(recipe: VideoRecipe, **fields: object) -> VideoRecipe:
-    """The same recipe with other values of some fields."""
-    held = {name: getattr(recipe, name) for name in VideoRecipe.model_fields}
-    return VideoRecipe.model_validate({**held, **fields})
-
-
 def is_published(row: ClipRow | TextRow) -> bool:
     """Whether a row's parameters are those that the paper, or its code, publishes for the severity."""
     if row.variant not in registry.suite(row.suite).variants:
