@@ -5,22 +5,26 @@
 One Markdown table, for the documentation as it is. The model is CLIP with random weights, 12 frames per video, videos
 as queries, 1,000 captions; a method that needs a bank takes 500 random videos. Of each method and precision, `ms` is
 the median over batches of the time per query, memory the device's peak. `difference` is the largest one of any
-similarity from float64 on the CPU, as a share of the largest similarity, of two queries of two frames; the bounds are
-in `BOUNDS`. `busy` is the share of the wall time in which the device computes while another thread reads the next clips
-of files, as evaluations do. What does not fit into the minutes is left out, and said. Without a GPU:
+similarity from float64 on the CPU, as a share of the largest similarity, of a few queries of two frames; the bounds
+are in `BOUNDS`. `busy` is the share of the wall time in which the device computes while threads read the next clips
+from files of 250 frames. What does not fit into the minutes is left out, and said. Without a GPU:
 `--device cpu --size tiny`.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from transformers import CLIPConfig, CLIPModel
@@ -39,15 +43,20 @@ SIZES = {
     "tiny": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2},
 }
 FRAMES, ITEMS, BANK, BATCHES = 12, 1000, 500, 4
+THREADS = 8
+"""That read clips: as many as an evaluation on a GPU has."""
 
 
-def clip_model(size: str) -> CLIPModel:
-    """CLIP with the same random weights at each call."""
+@functools.cache
+def clip_model(size: str, device: str, dtype: torch.dtype) -> CLIPModel:
+    """CLIP with the same random weights for each device and type."""
     torch.manual_seed(0)
     image = {"image_size": 224, "patch_size": 32} if size == "vit-b-32" else {"image_size": 32, "patch_size": 16}
-    return CLIPModel(CLIPConfig(vision_config={**SIZES[size], **image}, projection_dim=512)).eval()
+    model = CLIPModel(CLIPConfig(vision_config={**SIZES[size], **image}, projection_dim=512))
+    return model.eval().to(device, dtype)
 
 
+@functools.cache
 def pixels(count: int, frames: int, size: str, seed: int) -> torch.Tensor:
     """Videos, uint8 count x frames x 3 x S x S."""
     side = 224 if size == "vit-b-32" else 32
@@ -60,60 +69,81 @@ def features(direction: str, shape: tuple[int, ...], seed: int, dtype: torch.dty
     return Gallery(direction, torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype))
 
 
-def run(model: Any, method: str, batches: Any, precision: str, dtype: torch.dtype, timings: Timings) -> torch.Tensor:
-    """The similarities of all batches."""
+def similarities(
+    model: Any, method: str, batches: Any, precision: str, dtype: torch.dtype, timings: Timings
+) -> Iterator[torch.Tensor]:
+    """The similarities of each batch with the captions."""
     needs = registry.method(method).needs_bank
     banks = {"bank": features("t2v", (BANK, FRAMES, 512), 2, dtype)} if needs else {}
     gallery = features("v2t", (ITEMS, 512), 1, dtype)
-    similarities = adapt(
-        model, method, batches, gallery, direction="v2t", precision=precision, timings=timings, **banks
-    )
-    return torch.cat([part.cpu() for part in similarities])
+    parts = adapt(model, method, batches, gallery, direction="v2t", precision=precision, timings=timings, **banks)
+    return (part.cpu() for part in parts)
+
+
+def batch_ms(timings: Timings) -> torch.Tensor:
+    """Milliseconds per query of each batch but the first, which loads the kernels."""
+    return torch.tensor([timings.ms[name][1:] for name in ("encode", "adapt", "rerank")]).sum(0)
+
+
+def few(size: str) -> list[ByteFrames]:
+    """Two batches of three queries of two frames, for the comparison with float64.
+
+    Of two queries, both are as far from their mean, and rounding would decide which of them hatvtr keeps.
+    """
+    return [ByteFrames(pixels(3, 2, size, seed)) for seed in (0, 1)]
+
+
+@functools.cache
+def exact(method: str, size: str) -> torch.Tensor:
+    """The similarities in float64 on the CPU."""
+    model = clip4clip(clip_model(size, "cpu", torch.float64))
+    return torch.cat([*similarities(model, method, few(size), "float32", torch.float64, Timings())])
 
 
 def difference(method: str, precision: str, size: str, device: str) -> float:
     """The largest difference from float64 on the CPU, as a share of the largest similarity."""
-    few = [ByteFrames(pixels(2, 2, size, seed)) for seed in (0, 1)]
-    exact = run(clip4clip(clip_model(size).double()), method, few, "float32", torch.float64, Timings())
-    model = clip4clip(clip_model(size).to(device))
-    given = run(model, method, few, precision, torch.float32, Timings()).double()
-    return float((given - exact).abs().max() / exact.abs().max())
+    model, expected = clip4clip(clip_model(size, device, torch.float32)), exact(method, size)
+    given = torch.cat([*similarities(model, method, few(size), precision, torch.float32, Timings())])
+    return float((given.double() - expected).abs().max() / expected.abs().max())
 
 
 def figures(method: str, precision: str, size: str, device: str, batch: int) -> tuple[float, float]:
-    """Milliseconds per query and peak MiB; the first batch, which loads the kernels, is left out."""
-    model, timings = clip4clip(clip_model(size).to(device)), Timings()
+    """Milliseconds per query, and peak GiB."""
+    model, timings = clip4clip(clip_model(size, device, torch.float32)), Timings()
     given = ByteFrames(pixels(batch, FRAMES, size, 0))
     given = given.pinned() if device.startswith("cuda") else given
-    run(model, method, [given] * (BATCHES + 1), precision, torch.float32, timings)
-    total = torch.tensor([timings.ms[name][1:] for name in ("encode", "adapt", "rerank")]).sum(0)
-    return float(total.median()), timings.summary()["peak_memory_mib"]
+    deque(similarities(model, method, [given] * (BATCHES + 1), precision, torch.float32, timings), maxlen=0)
+    return float(batch_ms(timings).median()), timings.summary()["peak_memory_mib"] / 1024
 
 
-def busy(method: str, size: str, device: str, batch: int, folder: Path) -> float:
-    """The share of the wall time in which the device computes while clips are read from files."""
+def busy(method: str, precision: str, size: str, device: str, batch: int, folder: Path) -> float:
+    """The share of the wall time in which the device computes while threads read the next clips from files."""
     side = 224 if size == "vit-b-32" else 32
     path = folder / "clip.mp4"
     if not path.exists():
         rate = Fraction(25)
-        shown = np.random.default_rng(0).integers(0, 256, (side, side, 3), np.uint8)
+        noise = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+        shown = cv2.resize(noise, (side, side), interpolation=cv2.INTER_CUBIC)
         pictures = (Frame(np.roll(shown, index, 1), index, index) for index in range(250))
         encoding.encode(pictures, path, storage.PROFILES["compatible"], Timing(1 / rate, rate))
 
-    def read() -> np.ndarray:
+    def read(_: int) -> np.ndarray:
         wanted = decoding.decode(MediaClip(path), only=set(uniform_indices(FRAMES, 250)))
         return np.stack([frame.image for frame in wanted]).transpose(0, 3, 1, 2)
 
-    def batches() -> Iterator[ByteFrames]:
+    def batches(pool: ThreadPoolExecutor) -> Iterator[ByteFrames]:
         for _ in range(BATCHES + 1):
-            clips = ByteFrames(torch.from_numpy(np.stack([read() for _ in range(batch)])))
+            clips = ByteFrames(torch.from_numpy(np.stack(list(pool.map(read, range(batch))))))
             yield clips.pinned() if device.startswith("cuda") else clips
 
-    model, timings = clip4clip(clip_model(size).to(device)), Timings()
-    started = time.perf_counter()
-    run(model, method, ahead(batches()), "float32", torch.float32, timings)
-    wall = time.perf_counter() - started
-    return sum(map(sum, timings.ms.values())) * batch / 1000 / wall
+    model, timings = clip4clip(clip_model(size, device, torch.float32)), Timings()
+    with ThreadPoolExecutor(THREADS) as pool:
+        stream = similarities(model, method, ahead(batches(pool)), precision, torch.float32, timings)
+        next(stream)  # it loads the kernels, and waits for the first clips
+        started = time.perf_counter()
+        deque(stream, maxlen=0)
+        wall = time.perf_counter() - started
+    return float(batch_ms(timings).sum()) * batch / 1000 / wall
 
 
 def main() -> None:
@@ -126,24 +156,31 @@ def main() -> None:
     on_gpu = options.device.startswith("cuda")
     name = torch.cuda.get_device_name(options.device) if on_gpu else options.device
     print(f"{name}, torch {torch.__version__}, CLIP {options.size} with random weights\n")
-    columns = ["method", "precision", "difference"]
-    columns += [f"{what}, batch {batch}" for batch in options.batch_sizes for what in ("ms", "MiB")]
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    precisions = ("float32", "tf32", "bfloat16") if on_gpu else ("float32", "bfloat16")
+    sizes = "/".join(map(str, options.batch_sizes))
+    columns = ["method", *(f"{precision}: difference; ms; GiB" for precision in precisions)]
+    print(f"Batches of {sizes} videos.\n\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     started, left_out = time.monotonic(), []
-    for precision in ("float32", "bfloat16", "tf32") if on_gpu else ("float32", "bfloat16"):
-        for method in registry.methods():
-            if time.monotonic() - started > 60 * options.minutes:
-                left_out.append(f"{method} in {precision}")
-                continue
+    for method in registry.methods():
+        if time.monotonic() - started > 60 * options.minutes:
+            left_out.append(method)
+            continue
+        cells = [method]
+        for precision in precisions:
             apart = difference(method, precision, options.size, options.device)
-            cells = [f"{apart:.1e}" + ("" if apart <= BOUNDS[precision] else f", over {BOUNDS[precision]:g}")]
-            for batch in options.batch_sizes:
-                ms, memory = figures(method, precision, options.size, options.device, batch)
-                cells += [f"{ms:.2f}", f"{memory:.0f}"]
-            print(f"| {method} | {precision} | {' | '.join(cells)} |", flush=True)
+            over = "" if apart <= BOUNDS[precision] else f" (over {BOUNDS[precision]:g})"
+            measured = [figures(method, precision, options.size, options.device, each) for each in options.batch_sizes]
+            ms = "/".join(f"{value:.2f}" for value, _ in measured)
+            memory = "/".join(f"{value:.1f}" for _, value in measured)
+            cells.append(f"{apart:.0e}{over}; {ms}; {memory}")
+        print(f"| {' | '.join(cells)} |", flush=True)
+    batch = options.batch_sizes[len(options.batch_sizes) // 2]
+    print(f"\nbusy while {THREADS} threads read clips, hatvtr, batch {batch}:", end="")
     with tempfile.TemporaryDirectory() as folder:
-        share = busy("hatvtr", options.size, options.device, options.batch_sizes[0], Path(folder))
-    print(f"\nbusy while clips are read, hatvtr, batch {options.batch_sizes[0]}: {100 * share:.0f} %")
+        for precision in precisions:
+            share = busy("hatvtr", precision, options.size, options.device, batch, Path(folder))
+            print(f" {100 * share:.0f} % in {precision}", end="")
+    print()
     if left_out:
         print(f"left out for want of time: {', '.join(left_out)}")
 

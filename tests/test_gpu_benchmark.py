@@ -23,7 +23,7 @@ def test_time_memory_and_the_share_of_computing_are_measured(tmp_path: Path) -> 
     ms, memory = gpu.figures("tent", "float32", "tiny", "cpu", 1)
     assert ms > 0
     assert memory > 0
-    assert 0 < gpu.busy("none", "tiny", "cpu", 1, tmp_path) <= 1
+    assert 0 < gpu.busy("none", "float32", "tiny", "cpu", 1, tmp_path) <= 1
 
 
 def test_what_does_not_fit_into_the_minutes_is_named(
@@ -33,5 +33,5 @@ def test_what_does_not_fit_into_the_minutes_is_named(
     monkeypatch.setattr(sys, "argv", ["gpu.py", *words])
     gpu.main()
     printed = capsys.readouterr().out
-    assert "| method | precision | difference | ms, batch 1 | MiB, batch 1 |" in printed
-    assert "left out for want of time: none in float32, " in printed
+    assert "| method | float32: difference; ms; GiB | bfloat16: difference; ms; GiB |" in printed
+    assert "left out for want of time: none, tent, " in printed
