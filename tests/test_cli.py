@@ -18,7 +18,6 @@ from test_pipeline import scene
 
 from perturbations.base import storage
 from perturbations.cli import rules
-from perturbations.cli.arguments import parsed
 from perturbations.cli.main import main, parser
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
@@ -193,31 +192,6 @@ def test_preview_draws_a_row_a_perturbation_and_a_column_a_severity(tmp_path: Pa
         sizes.append(cv2.imread(str(sheet)).shape)
     assert sizes[1][0] > sizes[0][0]
     assert sizes[1][1] == sizes[0][1]
-
-
-@pytest.mark.parametrize(
-    ("words", "name", "expected"),
-    [
-        ("video a b -p s/n -s 1 --item-id -0aB", "item_id", "-0aB"),
-        ("video --item-id -pXy a b -p s/n -s 1", "item_id", "-pXy"),
-        ("video a b -p s/n -s 1 --item-id=-0aB", "item_id", "-0aB"),
-        ("preview v.parquet --item --0aB -s 1", "item", "--0aB"),
-        ("preview --item -0aB v.parquet", "item", "-0aB"),
-        ("retry --item -0aB a -dX -n", "item", ["-0aB", "a", "-dX"]),
-        ("retry --item=-0aB -b --dataset d", "item", ["-0aB", "-b"]),
-        ("retry --item a b --item -c", "item", ["a", "b", "-c"]),
-        ("retry -n", "item", []),
-    ],
-)
-def test_ids_may_begin_with_a_dash(words: str, name: str, expected: object) -> None:
-    assert vars(parsed(parser(), words.split()))[name] == expected
-
-
-@pytest.mark.parametrize("words", ["retry --item", "retry --item -n", "preview v.parquet --item -s 1"])
-def test_an_option_is_no_id(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parsed(parser(), words.split())
-    assert "argument --item: expected" in capsys.readouterr().err
 
 
 def test_preview_of_a_video_needs_nothing_but_its_name(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -72,39 +71,15 @@ def add_command(commands: Commands, name: str, command: Command, text: str) -> P
     return parser
 
 
-ID = "ID"
-"""The `metavar` of options that take ids: of YouTube's, one in 64 begins with a dash."""
-
-
-def parsed(command_line: Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
+def parsed(command_line: Parser, words: Sequence[str]) -> argparse.Namespace:
     """The arguments; one that is not known ends the program with its command's usage and what may have been meant."""
-    words = sys.argv[1:] if arguments is None else arguments
     (commands,) = (action for action in command_line._actions if isinstance(action, argparse._SubParsersAction))
     named: Parser = next((commands.choices[word] for word in words if word in commands.choices), command_line)
-    options = {option: action for action in named._actions for option in action.option_strings}
-    parsed, unknown = command_line.parse_known_args(_with_ids_joined(words, options))
+    parsed, unknown = command_line.parse_known_args(words)
     if unknown:
-        option = unknown[0].partition("=")[0]
+        option, options = unknown[0].partition("=")[0], named._option_string_actions
         named.error(f"unknown: {' '.join(map(short, unknown))}{did_you_mean(option, options)}")
     return parsed
-
-
-def _with_ids_joined(words: Sequence[str], options: Mapping[str, argparse.Action]) -> list[str]:
-    """The words in which `--item -0aB` is `--item=-0aB`: argparse takes what begins with a dash for an option.
-
-    An option that takes several ids is repeated.
-    """
-    joined: list[str] = []
-    option = ""  # whose ids follow
-    for word in words:
-        if (name := word.partition("=")[0]) in options:
-            option = name if options[name].metavar == ID else ""
-        elif option and (joined[-1] == option or (options[option].nargs and not word.startswith("--"))):
-            if joined[-1] == option:
-                joined.pop()
-            word = f"{option}={word}"
-        joined.append(word)
-    return joined
 
 
 def add_stall_limit(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError, MediaError
-from perturbations.cli.arguments import ID, Commands, add_command
+from perturbations.cli.arguments import Commands, add_command
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import CompleteSource
@@ -30,7 +30,7 @@ def add_realization(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", default="", help="part of the realization's key, as in a corpus")
     text = "part of the realization's key; default: the file's name, less its ending"
-    parser.add_argument("--item-id", metavar=ID, help=text)
+    parser.add_argument("--item-id", metavar="ID", help=text)
     parser.add_argument("--variant", help="which of the suite's variants: released, paper, ...; default: its first")
     parser.add_argument(
         "--donors",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from perturbations.cli.arguments import ID, Commands, add_command
+from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.people_clips import add_realization, rows_from
 
 
@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
         type=int,
         help="default: of a video 1 3 5, or all that its perturbations share; all of a manifest",
     )
-    parser.add_argument("--item", metavar=ID, help="which item of the manifest; default: the first complete one")
+    parser.add_argument("--item", metavar="ID", help="which item of the manifest; default: the first complete one")
     add_realization(parser)
 
 

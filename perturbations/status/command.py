@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from perturbations.base import shown
-from perturbations.cli.arguments import ID, Commands, add_command, add_directory, add_json, enter
+from perturbations.cli.arguments import Commands, add_command, add_directory, add_json, enter
 
 
 def add(commands: Commands) -> None:
@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
         "--suite", nargs="+", default=[], help="only items of these suites, and their sources and analyses"
     )
     text = "only these items (for whole videos: the videos' ids)"
-    parser.add_argument("--item", action="extend", nargs="+", default=[], metavar=ID, help=text)
+    parser.add_argument("--item", action="extend", nargs="+", default=[], metavar="ID", help=text)
     parser.add_argument(
         "--stage",
         nargs="+",
