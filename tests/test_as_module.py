@@ -282,4 +282,4 @@ def test_three_places_name_what_is_inside_of_snakemake() -> None:
     files = [*snakefiles, *PROJECT.glob("perturbations/**/*.py")]
     lines = [line.partition("#")[0] for path in files for line in path.read_text("utf-8").splitlines()]
     named = [name for line in lines if not line.strip().startswith('"') for name in INNER.findall(line)]
-    assert sorted(named) == ["rules, target.name).rule", "workflow.dag_settings.targets", "workflow.local_exec"]
+    assert sorted(named) == ["rules, target).rule", "workflow.dag_settings.targets", "workflow.local_exec"]

@@ -25,6 +25,7 @@ from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import (
     ANALYSES,
     COMPLETE,
+    QUARANTINED,
     SOURCES,
     VIDEOS,
     AnalysisRow,
@@ -146,13 +147,12 @@ def videos(
         if targets:
             journal.unpack(held, targets)
         kept, todo = _divided(expected, finished)
-        rows += [clip_rows.complete_video(row, measured) for row, measured in kept]
+        rows += kept
         count = counted(len(todo), "clips")
         outcomes = supervise.run(work, todo, stall_limit_s=timeout_s, name=lambda row: repr(row.item_id))
         for row, result, error in outcomes:
             count()
-            complete = clip_rows.complete_video(row, result) if result else None
-            rows.append(complete or _quarantined(row, "video", str(error)))
+            rows.append(clip_rows.complete(row, result) if result else _quarantined(row, "video", error))
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if tar:
             rows = journal.pack(held, rows, targets, suffix)
@@ -197,8 +197,7 @@ def analyses(
     with storage.one_job(layout.journal_of(part)):
         storage.remove_leftovers(targets.values())
         finished = Journal(layout.journal_of(part), Analysed, {row.recipe_id for row in expected})
-        kept, todo = _divided(expected, finished)
-        rows = [clip_rows.complete_analysis(row, analysed) for row, analysed in kept]
+        rows, todo = _divided(expected, finished)
         together = wanted.clips_at_once
         tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
         while tasks:
@@ -214,7 +213,7 @@ def analyses(
                     if isinstance(result, str):
                         rows.append(_quarantined(row, "analysis", result))
                     else:
-                        rows.append(clip_rows.complete_analysis(row, result))
+                        rows.append(clip_rows.complete(row, result))
             tasks = alone
         storage.remove_leftovers(targets.values())
     files.write_part(part, ANALYSES, rows)
@@ -243,20 +242,19 @@ def _kept_file(row: AnalysisRow | None) -> Path | None:
     return path if row and path and path.is_file() and storage.sha256(path) == row.sha256 else None
 
 
-def _quarantined(row: _Item, stage: QuarantineStage, error: str) -> _Item:
+def _quarantined(row: _Item, stage: QuarantineStage, error: str | None) -> _Item:
+    """The row of a failed item, with the reason."""
     _log.warning("quarantined %r: %s", row.item_id, error)
-    return clip_rows.quarantined(row, stage, error)
+    return replace(row, path=None, status=QUARANTINED, stage=stage, error=error)
 
 
 def _names(rows: Sequence[AnalysisRow]) -> str:
     return ", ".join(repr(row.item_id) for row in rows)
 
 
-def _divided(
-    expected: Sequence[_Item], finished: Journal[_Finished]
-) -> tuple[list[tuple[_Item, _Finished]], list[_Item]]:
-    """The rows of finished items, each with what was measured of it, and the rows of the others."""
-    found = [(row, finished.find(row.recipe_id, _file_of(row))) for row in expected]
-    kept = [(row, measured) for row, measured in found if measured is not None]
+def _divided(expected: Sequence[_Item], finished: Journal[_Finished]) -> tuple[list[_Item], list[_Item]]:
+    """The complete rows of finished items, and the rows of the others."""
+    measured = [finished.find(row.recipe_id, _file_of(row)) for row in expected]
+    kept = [clip_rows.complete(row, found) for row, found in zip(expected, measured, strict=True) if found]
     log_kept(len(kept), len(expected))
-    return kept, [row for row, measured in found if measured is None]
+    return kept, [row for row, found in zip(expected, measured, strict=True) if not found]

@@ -103,13 +103,6 @@ def _of_source(source: CompleteSource) -> dict[str, Any]:
     return {**columns, "source_path": source.path, "source_sha256": source.sha256, "status": QUARANTINED}
 
 
-def complete_video(row: VideoRow, measured: Measured) -> VideoRow:
-    """The row of a perturbed clip with its measured columns."""
-    columns = measured.model_dump()
-    of_source = {name: getattr(row, name) for name in ("duration_s", "width", "height") if columns[name] is None}
-    return replace(row, **{**columns, **of_source, "status": COMPLETE})
-
-
 def _storage_name(recipe: VideoRecipe) -> str:
     """`video/high`, `frames/12` or `recipe`."""
     if isinstance(recipe.storage, StoredVideo):
@@ -129,17 +122,15 @@ def expected_analysis(recipe: AnalysisRecipe, source: CompleteSource, relative_p
     )
 
 
-def complete_analysis(row: AnalysisRow, analysed: Analysed) -> AnalysisRow:
-    """The row of an analysed clip with the analysis's result."""
-    return replace(row, **analysed.model_dump(), status=COMPLETE)
-
-
 _Item = TypeVar("_Item", VideoRow, AnalysisRow)
 
 
-def quarantined(row: _Item, stage: QuarantineStage, error: str) -> _Item:
-    """The row of a failed item, with the reason."""
-    return replace(row, path=None, status=QUARANTINED, stage=stage, error=error)
+def complete(row: _Item, measured: Measured | Analysed) -> _Item:
+    """The row of a perturbed or analysed clip with the columns that were measured."""
+    columns = measured.model_dump()
+    as_source = ("duration_s", "width", "height")
+    known = {name: value for name, value in columns.items() if value is not None or name not in as_source}
+    return replace(row, **known, status=COMPLETE)
 
 
 def backends_of(backend: str | None) -> dict[str, str]:

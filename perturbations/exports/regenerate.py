@@ -97,7 +97,7 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], boo
     measured = render_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
     if measured.frames_sha256 != row.frames_sha256:
         raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
-    current = clip_rows.complete_video(row, measured)
+    current = clip_rows.complete(row, measured)
     return {own.name: getattr(current, own.name) for own in fields(current)} if current != row else {}, True
 
 
