@@ -24,7 +24,7 @@ from perturbations.engine import clip_rows as manifest_rows
 from perturbations.exports import vtr_tta
 from perturbations.exports.registry import Request
 from perturbations.manifest import files
-from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
+from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
 from perturbations.plan import caption_recipes, tiers
 from perturbations.report import preview
 from perturbations.suites import registry
@@ -130,19 +130,6 @@ def test_a_clip_of_one_frame_is_repeated(sources: Path, tmp_path: Path) -> None:
     video = loaded(tmp_path / "clean", "a/b c")
     assert video.shape == (4, 3, 32, 32)
     assert all(torch.equal(frame, video[0]) for frame in video)
-
-
-def test_quarantined_rows_are_told_and_left_out(
-    sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["export", str(sources), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
-    assert main(arguments) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == [
-        f"  {sources}: bad: quarantined: source: no frames",
-        f"{tmp_path}: 3 videos written, 0 existed, 0 failed, 1 quarantined",
-    ]
-    assert len(list((tmp_path / "clean").glob("*.pt"))) == 3
 
 
 def test_a_clip_that_cannot_be_read_costs_no_other(
@@ -264,17 +251,6 @@ def test_every_id_has_the_file_that_the_loaders_look_for_or_none(sources: Path, 
     assert {torch.load(file, weights_only=True)["video_id"]: file.name.removesuffix(".pt") for file in held} == named
 
 
-def test_an_id_listed_twice(sources: Path, tmp_path: Path) -> None:
-    rows = files.read_rows(sources, SOURCES)
-    quarantined = next(row for row in rows if row.status != "complete")
-    # An annotation file that lists a video twice makes the second a quarantined row.
-    listed_twice = beside(sources, [*rows, replace(quarantined, item_id="video1")])
-    done = export("vtr_tta", listed_twice, tmp_path, num_frames=1, size=8)
-    assert (done.written, len(done.quarantined)) == (3, 2)
-    with pytest.raises(ManifestError, match="more than once: .*'video1' in clean"):
-        export("vtr_tta", beside(sources, [*rows, *rows]), tmp_path)
-
-
 def text_row(item_id: str, text: str, accepted: bool = True, number: int = 0) -> TextRow:
     return clips.text_row(
         caption_recipes.make(registry.get("mm_robustness/word_swap"), 3),
@@ -332,10 +308,3 @@ def test_a_file_that_lists_no_split_is_refused(tmp_path: Path, text: str | None)
         order.write_bytes(text.encode("latin-1"))
     with pytest.raises(ManifestError, match="split.csv"):
         export("vtr_tta", path, tmp_path, "captions", order=order)
-
-
-def test_another_manifest_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "captions.parquet"
-    files.write(path, CAPTIONS, [])
-    with pytest.raises(ManifestError, match="manifest of captions"):
-        export("vtr_tta", path, tmp_path / "out")
