@@ -21,26 +21,20 @@ import perturbations
 
 LEAST_DB = 40.0
 X265 = {"x265-params": "log-level=none:pools=none:frame-threads=1"}
-VP9 = {"b": "0", "lag-in-frames": "0", "row-mt": "0"}
+VP9 = {"deadline": "realtime", "b": "0", "lag-in-frames": "0", "row-mt": "0"}
+X264 = {"x264-params": "ipratio=1"}
 ENCODERS: list[tuple[str, str, dict[str, str], str, range]] = [
-    *(
-        ("libx264rgb", "rgb24", {"preset": preset, "x264-params": "ipratio=1"}, "qp", range(10, 30))
-        for preset in ("ultrafast", "superfast", "veryfast", "medium")
-    ),
-    *(
-        ("libx264rgb", "rgb24", {"preset": "veryfast", "tune": tune}, "qp", range(10, 30))
-        for tune in ("grain", "fastdecode")
-    ),
-    *(("libx264", pix_fmt, {"preset": "superfast"}, "qp", range(10, 40)) for pix_fmt in ("yuv444p", "yuv444p10le")),
-    *(("libx265", "gbrp", {"preset": preset, **X265}, "qp", range(10, 30)) for preset in ("ultrafast", "fast")),
-    *(
-        ("libx265", pix_fmt, {"preset": "ultrafast", **X265}, "qp", range(10, 40))
-        for pix_fmt in ("yuv444p", "yuv444p10le")
-    ),
-    *(
-        ("libvpx-vp9", "gbrp", {"cpu-used": speed, "deadline": "realtime", **VP9}, "crf", range(0, 40))
-        for speed in "85"
-    ),
+    (encoder, pix_fmt, {**options, key: value}, name, values)
+    for encoder, pix_fmts, key, settings, options, name, values in (
+        ("libx264rgb", "rgb24", "preset", "ultrafast superfast veryfast medium", X264, "qp", range(10, 30)),
+        ("libx264rgb", "rgb24", "tune", "grain fastdecode", {"preset": "veryfast"}, "qp", range(10, 30)),
+        ("libx264", "yuv444p yuv444p10le", "preset", "superfast", {}, "qp", range(10, 40)),
+        ("libx265", "gbrp", "preset", "ultrafast fast", X265, "qp", range(10, 30)),
+        ("libx265", "yuv444p yuv444p10le", "preset", "ultrafast", X265, "qp", range(10, 40)),
+        ("libvpx-vp9", "gbrp", "cpu-used", "8 5", VP9, "crf", range(0, 40)),
+    )
+    for pix_fmt in pix_fmts.split()
+    for value in settings.split()
 ]
 """Encoder, pixel format, options, and the option and values of its quantizer. SVT-AV1 has no 4:4:4."""
 

@@ -39,20 +39,16 @@ def cpu(command: list[str], folder: Path) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def ffmpeg_cpu(video: str, output: list[str], folder: Path) -> float:
-    command = [encoding.ffmpeg_program(), "-v", "error", "-y", "-threads", "1", "-i", video, "-an", *output]
-    return cpu(command, folder)
-
-
 def floor_cpu(pairs: list[tuple[str, str]], arguments: str, folder: Path) -> float:
     """Mean CPU seconds of ffmpeg for decode + encode + decode and hash, of clips and their stored files."""
+    begin = [encoding.ffmpeg_program(), "-v", "error", "-y", "-threads", "1", "-i"]
     decoded = ["-pix_fmt", "rgb24", "-f", "null", "-"]
     hashed = ["-pix_fmt", "rgb24", "-f", "hash", "-hash", "sha256", "-"]
     encoded = [*shlex.split(arguments), "-threads", "1", "plain.mp4"]
     total = 0.0
     for clean, stored in pairs:
-        encode = ffmpeg_cpu(stored, encoded, folder) - ffmpeg_cpu(stored, decoded[2:], folder)
-        total += ffmpeg_cpu(clean, decoded, folder) + encode + ffmpeg_cpu(stored, hashed, folder)
+        runs = ((1, stored, encoded), (-1, stored, decoded[2:]), (1, clean, decoded), (1, stored, hashed))
+        total += sum(sign * cpu([*begin, video, "-an", *output], folder) for sign, video, output in runs)
     return total / len(pairs)
 
 
@@ -117,7 +113,7 @@ def main() -> None:
         targets = ["--no-hooks", "--", *(f"{suite}_d" for suite in suites)]
         subprocess.run([*snakemake, *targets], cwd=folder, check=True, stdout=sys.stderr)
         commands = job_commands(snakemake, folder, targets)
-        print("| perturbation | severity | floor | job | MB |\n|---|---|---|---|---|")
+        print("perturbation | severity | floor | job | MB\n---|---|---|---|---")
         for key in options.perturbations:
             entry = registry.get(key)
             table = read_manifest(folder / "manifests/d" / entry.suite / "videos.parquet")
@@ -130,10 +126,8 @@ def main() -> None:
                     for _ in range(options.repeats)
                 ]
                 floor, job = map(min, zip(*measured, strict=True))
-                size = clips["bytes"].mean() / 1e6
-                print(
-                    f"| {key} | {severity} | {floor:.3f} | {job:.3f} ({job / floor:.2f} x) | {size:.2f} |", flush=True
-                )
+                cells = (key, severity, f"{floor:.3f}", f"{job:.3f} ({job / floor:.2f} x)")
+                print(*cells, f"{clips['bytes'].mean() / 1e6:.2f}", sep=" | ", flush=True)
 
 
 if __name__ == "__main__":

@@ -62,14 +62,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="320x240", metavar="WIDTHxHEIGHT")
     parser.add_argument("--severities", type=int, nargs="+", default=[1, 3, 5])
-    parser.add_argument("--frames", type=int, default=24)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--only", nargs="+", metavar="NAME")
     options = parser.parse_args()
 
     cv2.setNumThreads(1)
     width, height = map(int, options.size.split("x"))
-    frames = scene(options.frames, height, width)
+    frames = scene(24, height, width)
     print("| perturbation | " + " | ".join(f"severity {severity}" for severity in options.severities) + " |")
     print("|---" * (1 + len(options.severities)) + "|")
     for entry in registry.perturbations(kind="video"):

@@ -83,10 +83,8 @@ def main() -> None:
             process = subprocess.Popen(command, cwd=name, stdout=sys.stderr)
             _, status, usage = os.wait4(process.pid, 0)
             failed = "" if status == 0 else f" exit status {os.waitstatus_to_exitcode(status)}"
-            print(
-                f"| {step} | {usage.ru_maxrss / 1e3:,.0f} | {usage.ru_utime + usage.ru_stime:,.0f} |{failed}",
-                flush=True,
-            )
+            cpu_s = usage.ru_utime + usage.ru_stime
+            print(f"| {step} | {usage.ru_maxrss / 1e3:,.0f} | {cpu_s:,.0f} |{failed}", flush=True)
 
 
 if __name__ == "__main__":
