@@ -55,14 +55,12 @@ def origin(corpus: ExportedCorpus) -> str:
 
 def is_synthetic(corpus: ExportedCorpus) -> bool:
     """Whether the package drew the clips itself."""
-    adapter = adapter_of(corpus)
-    return adapter is not None and adapter.synthetic is not None
+    return getattr(adapter_of(corpus), "synthetic", None) is not None
 
 
 def is_published(corpus: ExportedCorpus) -> bool:
     """Whether the clips are of a published dataset, which may not be passed on without its authors' leave."""
-    adapter = adapter_of(corpus)
-    return adapter is not None and bool(adapter.reference)
+    return bool(getattr(adapter_of(corpus), "reference", ""))
 
 
 def language(corpus: ExportedCorpus) -> str | None:
@@ -72,14 +70,10 @@ def language(corpus: ExportedCorpus) -> str | None:
 
 def lost(corpus: ExportedCorpus) -> str:
     """What was left out, in a sentence without its end; empty where all is there."""
-    what, count = corpus.in_words("clips"), len(corpus.left_out)
-    if corpus.records == "captions":
-        what, count = "captions", corpus.lost
-    return f"{_number(count, what)} {'was' if count == 1 else 'were'} left out" if count else ""
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what.removesuffix('s') if count == 1 else what}"
+    of_captions = corpus.records == "captions"
+    count = corpus.lost if of_captions else len(corpus.left_out)
+    noun = "caption" if of_captions else corpus.in_words("clip")
+    return f"{shown.plural(count, noun)} {'was' if count == 1 else 'were'} left out" if count else ""
 
 
 def finish(
@@ -97,9 +91,9 @@ def finish(
     folder.finish(corpus.request.output, written, corpus.left_out)
     request, manifest = corpus.request, corpus.request.manifest
     front = _front(corpus, configs, features)
-    counted = _number(corpus.count, corpus.in_words(corpus.records))
-    if corpus.videos and corpus.records != "clips":
-        counted = f"{_number(len(corpus.videos), corpus.in_words('clips'))} and {counted}"
+    of_videos = f"{shown.plural(len(corpus.videos), corpus.in_words('clip'))} and "
+    counted = shown.plural(corpus.count, {"queries": "query"}.get(corpus.records, corpus.in_words(corpus.records)[:-1]))
+    counted = f"{of_videos if corpus.videos and corpus.records != 'clips' else ''}{counted}"
     if left_out := lost(corpus):
         counted += f"; {left_out}: `left_out.csv` has the reasons"
     citation = request.citation

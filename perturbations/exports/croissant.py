@@ -123,7 +123,12 @@ def responsible_terms(corpus: ExportedCorpus) -> dict[str, Any]:
     named = {"@id": adapter.url} if adapter and adapter.url else {}
     software = {"@type": "prov:SoftwareAgent", "prov:label": f"perturbations {__version__}"}
     # None where all clips are clean.
-    makers = [_maker(name) for name in corpus.identity[-1].split(",") if name != names.CLEAN]
+    known = suites.suites()
+    makers = [
+        f"{known[name].title}, after {known[name].reference}" if name in known else f"the suite {name}"
+        for name in corpus.identity[-1].split(",")
+        if name != names.CLEAN
+    ]
     return {
         **shown_in,
         "rai:dataLimitations": _limits(corpus, is_perturbed=bool(makers)),
@@ -148,11 +153,6 @@ _IMPACT = (
     "Shows where retrieval fails before it is relied on. A good score is no proof that a model is safe under other "
     "conditions, or fair to the people in the clips."
 )
-
-
-def _maker(name: str) -> str:
-    suite = suites.suites().get(name)
-    return f"{suite.title}, after {suite.reference}" if suite else f"the suite {name}"
 
 
 def _limits(corpus: ExportedCorpus, *, is_perturbed: bool) -> list[str]:

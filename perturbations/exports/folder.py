@@ -57,7 +57,7 @@ def claim(corpus: ExportedCorpus) -> None:
         output.mkdir(parents=True, exist_ok=True)
         entries = list(output.iterdir())
     leftovers = [path for path in entries if storage.is_leftover(path)]  # of a killed export
-    held = _read(output / MARKER)
+    held = read_marker(output)
     if not held and len(entries) > len(leftovers):
         raise OutputError(f"{output} holds files that no export made; choose a new folder")
     if held and [held.get(name) for name in ("format", "corpus")] != [form, described["corpus"]]:
@@ -68,14 +68,10 @@ def claim(corpus: ExportedCorpus) -> None:
     storage.write_text_if_changed(output / MARKER, json.dumps(described, indent=1, sort_keys=True) + "\n")
 
 
-def form_of(output: Path) -> object:
-    """The format of the export in a folder; None of a folder that is none."""
-    return _read(output / MARKER).get("format")
-
-
-def _read(marker: Path) -> dict[str, object]:
+def read_marker(output: Path) -> dict[str, object]:
+    """What the folder of an export says of it: its `format` and `corpus`; empty of a folder that is none."""
     with suppress(OSError, ValueError, RecursionError):
-        about = json.loads(marker.read_bytes())
+        about = json.loads((output / MARKER).read_bytes())
         return about if isinstance(about, dict) else {}
     return {}
 

@@ -140,7 +140,7 @@ def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe.Tabl
     The text is the path of that of videos. `root` is the one that the publisher names, or empty. Raises `ManifestError`
     for another folder, another root, and a table that was lost or changed, or that no run writes.
     """
-    if folder.form_of(export) != recipe.FORMAT:
+    if folder.read_marker(export).get("format") != recipe.FORMAT:
         raise ManifestError(f"{export} is no export in the format {recipe.FORMAT}")
     listing, data = export / folder.SUMS, export / folder.DATA
     hashes = folder.read_sums(listing)
