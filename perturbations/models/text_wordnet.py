@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -34,14 +33,14 @@ _ENDINGS = {
 
 
 class WordNet:
-    """Look-up in the sorted dictionary files, which stay on disk. Raises `BackendError` when they are missing."""
+    """Look-up in the dictionary files. Raises `BackendError` when they are missing."""
 
     def __init__(self, folder: Path) -> None:
         if reason := _missing_wordnet(folder):
             raise BackendError(reason)
         self._folder = folder
-        self._index = {name: _Sorted(folder / f"index.{name}") for name in _FILES.values()}
-        self._data = {name: _mapped(folder / f"data.{name}") for name in _FILES.values()}
+        self._index = {name: _lines(folder / f"index.{name}") for name in _FILES.values()}
+        self._data = {name: (folder / f"data.{name}").read_bytes() for name in _FILES.values()}
         self._exceptions = {name: dict(_exceptions(folder / f"{name}.exc")) for name in _FILES.values()}
         self.synonyms = cache(self._synonyms)
 
@@ -81,13 +80,10 @@ class WordNet:
     def _bases(self, word: str, name: str) -> list[str]:
         endings = [word[: -len(old)] + new for old, new in _ENDINGS[name] if word.endswith(old)]
         candidates = [*self._exceptions[name].get(word, ()), word, *endings]
-        return [base for base in dict.fromkeys(candidates) if base and self._index[name].find(base) is not None]
+        return [base for base in dict.fromkeys(candidates) if base and base in self._index[name]]
 
     def _offsets(self, lemma: str, name: str) -> list[int]:
-        line = self._index[name].find(lemma)
-        if line is None:
-            return []
-        fields = line.split()
+        fields = self._index[name][lemma].split()
         return [int(offset) for offset in fields[6 + int(fields[3]) :]]
 
     def _lemmas(self, offset: int, name: str) -> list[str]:
@@ -98,32 +94,10 @@ class WordNet:
         return [fields[4 + 2 * at].partition("(")[0].lower() for at in range(count)]
 
 
-class _Sorted:
-    """Binary search for the line of a first word in a sorted file."""
-
-    def __init__(self, path: Path) -> None:
-        self._data = _mapped(path)
-        self.find = cache(self._find)
-
-    def _find(self, word: str) -> str | None:
-        data, wanted = self._data, word.encode("utf-8") + b" "
-        low, high = 0, len(data)
-        while low < high:
-            start = data.rfind(b"\n", low, (low + high) // 2) + 1 or low
-            end = data.find(b"\n", start)
-            line = data[start:end]
-            if line.startswith(wanted):
-                return line.decode("utf-8", "replace")
-            if line < wanted:
-                low = end + 1
-            else:
-                high = start
-        return None
-
-
-def _mapped(path: Path) -> mmap.mmap:
-    with path.open("rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+def _lines(path: Path) -> dict[str, str]:
+    """The lines of an index, each by its lemma."""
+    lines = path.read_bytes().decode("utf-8", "replace").split("\n")
+    return {line.partition(" ")[0]: line for line in lines}
 
 
 def _exceptions(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:

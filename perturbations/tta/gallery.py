@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -67,30 +68,26 @@ def encode_gallery(model: DualEncoder, items: Batch | Iterator[Batch], direction
         ValueError: shapes do not fit, or there is no item.
     """
     with torch.inference_mode(False), torch.no_grad(), evaluating(model), tensor_cores("float32", model.device):
-        encoded = [
-            model.encode_texts(part.ids, part.mask) if isinstance(part, inputs.Tokens) else model.encode_frames(part)
-            for part in _parts(items, direction, model.device)
-        ]
+        encoded = [part for batch in _batches(items) for part in _encoded(model, batch, direction)]
     if not encoded:
         raise ValueError("the gallery is empty")
     return Gallery(direction, torch.cat([wide(part) for part in encoded]))
 
 
-def _parts(
-    items: Batch | Iterator[Batch], direction: Direction, device: torch.device
-) -> Iterator[inputs.Tokens | Tensor]:
-    batches: Iterable[Batch] = items if isinstance(items, Iterator) else (items,)
-    for batch in batches:
-        if direction == "v2t":
-            ids, mask = inputs.tokens(batch, device)
-            for start in range(0, len(ids), CHUNK):
-                part = slice(start, start + CHUNK)
-                yield inputs.Tokens(ids[part], None if mask is None else mask[part])
-        else:
-            whole = isinstance(batch, inputs.ByteFrames) or (isinstance(batch, Tensor) and batch.ndim == 5)
-            parts: Iterable[Batch] = cast(Tensor, batch).split(CHUNK) if whole else (batch,)
-            for frames in parts:
-                yield inputs.frames(frames, device)
+def _batches(items: Batch | Iterator[Batch]) -> Iterable[Batch]:
+    return items if isinstance(items, Iterator) else (items,)
+
+
+def _encoded(model: DualEncoder, batch: Batch, direction: Direction) -> Iterator[Tensor]:
+    """Features of a batch, CHUNK items at a time."""
+    if direction == "v2t":
+        ids, mask = inputs.tokens(batch, model.device)
+        masks = itertools.repeat(None) if mask is None else mask.split(CHUNK)
+        yield from map(model.encode_texts, ids.split(CHUNK), masks)
+        return
+    whole = isinstance(batch, inputs.ByteFrames) or (isinstance(batch, Tensor) and batch.ndim == 5)
+    for part in cast(Tensor, batch).split(CHUNK) if whole else (batch,):
+        yield model.encode_frames(inputs.frames(part, model.device))
 
 
 class Comparison:

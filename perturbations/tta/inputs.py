@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -44,15 +44,10 @@ Batch = Tensor | ByteFrames | Mapping[str, Tensor] | Sequence[Tensor | None]
 """Frames, or token ids with their mask: the input of `frames` or `tokens`."""
 
 
-class Tokens(NamedTuple):
-    """Token ids B x L (int64) and their attention mask B x L (or None: nothing is padding)."""
+def tokens(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """Token ids B x L (int64) and their attention mask B x L (or None: nothing is padding).
 
-    ids: Tensor
-    mask: Tensor | None
-
-
-def tokens(batch: Batch, device: torch.device) -> Tokens:
-    """Token ids with their mask: a pair, a mapping with `input_ids` and `attention_mask`, or ids alone.
+    They are given as a pair, as a mapping with `input_ids` and `attention_mask`, or as ids alone.
 
     Raises:
         ValueError: it is something else, or the shapes do not fit.
@@ -75,7 +70,7 @@ def tokens(batch: Batch, device: torch.device) -> Tokens:
         raise ValueError(f"token ids are {tuple(ids.shape)} {ids.dtype}; they must be integers, B x L")
     if mask is not None and mask.shape != ids.shape:
         raise ValueError(f"the attention mask is {tuple(mask.shape)}, the token ids are {tuple(ids.shape)}")
-    return Tokens(ids, mask)
+    return ids, mask
 
 
 def frames(batch: Batch, device: torch.device) -> Tensor:

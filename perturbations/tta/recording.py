@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import torch
 
@@ -35,13 +34,8 @@ _Mark = float | torch.cuda.Event
 """A moment: seconds, or a point in the work of a GPU."""
 
 
-class _Span(NamedTuple):
-    """Time that counts for a part, and not for the part around it."""
-
-    name: str
-    start: _Mark
-    end: _Mark
-    around: str | None
+_Span = tuple[str, _Mark, _Mark, str | None]
+"""A part's name, its start and end, and the part around it, for which that time does not count."""
 
 
 Unadapted = dict[tuple[int, int], tuple[torch.Tensor, list[_Span]]]
@@ -90,7 +84,7 @@ class Timings:
             yield
         finally:
             self._open.pop()
-            self._spans.append(_Span(name, started, self._mark(), around))
+            self._spans.append((name, started, self._mark(), around))
 
     @contextmanager
     def kept(self) -> Iterator[list[_Span]]:
@@ -144,11 +138,11 @@ class Timings:
     def _per_query(self, spans: Sequence[_Span], queries: int) -> dict[str, float]:
         """Milliseconds per query of each name."""
         spent = dict.fromkeys(self._ms, 0.0)
-        for span in spans:
-            elapsed = 1000 * _seconds(span.start, span.end) / queries
-            spent[span.name] += elapsed
-            if span.around is not None:
-                spent[span.around] -= elapsed
+        for name, start, end, around in spans:
+            elapsed = 1000 * _seconds(start, end) / queries
+            spent[name] += elapsed
+            if around is not None:
+                spent[around] -= elapsed
         return spent
 
     def _mark(self) -> _Mark:
