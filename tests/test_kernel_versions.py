@@ -38,6 +38,7 @@ from perturbations.datasets.listing import Item, Listing
 from perturbations.engine import clean_clips, rendering
 from perturbations.guides import frost
 from perturbations.guides import registry as guides
+from perturbations.guides.backends import Backends
 from perturbations.guides.registry import AnalysisRecipe, GuideSettings, Known
 from perturbations.manifest import machine
 from perturbations.manifest.kinds import CaptionRow
@@ -114,7 +115,7 @@ def versioned() -> dict[str, Versioned]:
         analysis = guides.analysis(name)
         version = recipe.analysis(name, CONFIG.backends, tiers.storage_of(CONFIG.storage)).version
         result = None if analysis.after else partial(result_of_analysis, name)
-        entries[name] = Versioned(version, file_of(analysis), result)
+        entries[name] = Versioned(version, file_of(analysis.run), result)
     for name in guides.GUIDES:
         guide = guides.get(name)
         if (own := guide.model_fields.get("version")) is not None:
@@ -122,8 +123,8 @@ def versioned() -> dict[str, Versioned]:
     return {**entries, **of_composed()}
 
 
-def file_of(kind: type) -> str:
-    return f"{kind.__module__.replace('.', '/')}.py"
+def file_of(declared: Any) -> str:
+    return f"{declared.__module__.replace('.', '/')}.py"
 
 
 def of_form(form: Perturbation) -> Versioned:
@@ -245,7 +246,7 @@ def frost_photographs() -> bytes:
         for number in range(6):
             cv2.imwrite(f"{folder}/{number}.png", np.full((4, 5, 3), (number, 40, 80), np.uint8))
         for variant in ("released", "paper"):
-            settings = GuideSettings(roles={"frost": frost.Frost(images=Path(folder))}, variant=variant)
+            settings = GuideSettings(backends=Backends(frost=frost.Frost(images=Path(folder))), variant=variant)
             recipe = frost.FrostGuide.settle(settings)
             for item in ("a", "b", "c", "d"):
                 draw = rng.generator(3, "d", item, "mm_robustness/frost").random()

@@ -104,7 +104,7 @@ def test_the_whole_way_with_pretrained_backends(
     assert paper.analysis == "embedding"
     assert of_config(backends, "mlvp/event_insertion").donors == ("data", "features")
     assert of_config(backends, "mlvp/event_insertion", "paper").donors == ("data", "embedding")
-    features = guides.analysis("features").settle(config.Backends.model_validate(backends).guide_settings())
+    features = guides.analysis("features").recipe(config.Backends.model_validate(backends).guide_settings())
     by_frames = clips.analysed(features, sources, tmp_path)
     # A sentence may be empty with random weights, but it has a vector, and that is not the frames'.
     assert by_caption[0].vector != by_frames[0].vector
@@ -148,7 +148,7 @@ def test_a_batch_that_fails_is_tried_clip_by_clip(
             raise RuntimeError("out of memory")
         return [Analysed(result="{}", backend="{}")]
 
-    monkeypatch.setattr(guides.analysis("main_object"), "run", fails_together)
+    monkeypatch.setattr(guides.AnalysisRecipe, "run", fails_together)
     rows = clips.analysed(analysis_of(backends, "mlvp/main_object_occlusion"), sources, tmp_path)
     assert sorted(row.item_id for row in rows) == ["a", "b", "c"]
     assert {row.status for row in rows} == {"complete"}

@@ -179,7 +179,7 @@ def analyses(
     wanted = parse_analysis(canonical(recipe))
     clips = {source.item_id: source for source in _complete(sources)}
     builds_on = _by_item(before)
-    suffix, folder = wanted.extension, part.parent / "files"
+    suffix, folder = wanted.declared.extension, part.parent / "files"
     targets = {item_id: folder / (storage.file_stem(item_id) + suffix) for item_id in clips} if suffix else {}
     expected = [
         clip_rows.expected_analysis(wanted, source, targets[item_id].as_posix() if targets else None)

@@ -54,12 +54,4 @@ class Backends(Strict):
         self, *, variant: str = "released", sampled: int | None = None, donors: str = ""
     ) -> GuideSettings:
         """The settings of guides and analyses."""
-        return GuideSettings(
-            roles=self.roles(),
-            device=self.device,
-            dtype=self.dtype,
-            batch_clips=self.batch_clips,
-            variant=variant,
-            sampled=sampled,
-            donors=donors,
-        )
+        return GuideSettings(backends=self, variant=variant, sampled=sampled, donors=donors)

@@ -15,15 +15,23 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking_on
 from perturbations.base.records import Record, canonical, digest
 from perturbations.base.settings import Strict
-from perturbations.guides.main_object import ObjectAnalysis, parse_result
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
+from perturbations.guides.main_object import parse_result
+from perturbations.guides.registry import (
+    Analysed,
+    Analysis,
+    AnalysisRecipe,
+    Facts,
+    GuideRecipe,
+    GuideSettings,
+    Known,
+    analysis,
+)
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from perturbations.base.arrays import Image
     from perturbations.guides.registry import Before, Clips, Files, Parameters, Results
     from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
@@ -49,95 +57,60 @@ class PretrainedEmbedding(Strict):
 # --- the analyses ----------------------------------------------------------------------------------------------------
 
 
-class _FrameEmbedding(AnalysisRecipe):
-    """A vector per clip, from 12 uniformly sampled frames, by the fixed descriptor or by CLIP."""
+def _embed_frames(
+    recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick
+) -> Results:
+    """The vector of each clip, from 12 uniformly sampled frames, by the fixed descriptor or by CLIP.
 
-    role: ClassVar = "embedding"
-    memory_mb: ClassVar = 4000
+    An embedding has the length 1. Features are the mean of the frames', whose lengths count: captions are compared with
+    it.
+    """
+    from perturbations.analysis import descriptor
+    from perturbations.base.arrays import SAMPLED, uniform_indices
+    from perturbations.media.footage import frames_of_each
 
-    def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
-        """The vector of each clip, and the model that gave it."""
-        from perturbations.analysis import descriptor
-        from perturbations.base.arrays import SAMPLED, uniform_indices
-        from perturbations.media.footage import frames_of_each
-
-        footage = frames_of_each(clips, lambda clip: uniform_indices(SAMPLED, clip.num_frames), tick)
-        sampled = [
-            [seen[place] for place in uniform_indices(SAMPLED, clip.num_frames)]
-            for clip, seen in zip(clips, footage, strict=True)
-            if not isinstance(seen, MediaError)
-        ]
-        identity: Mapping[str, object] = {"backend": "offline", "descriptor": "colours and their places"}
-        with ticking_on(tick):
-            if self.is_offline:
-                vectors = iter([descriptor.describe(frames) for frames in sampled])
-            else:
-                model = _clip_model(canonical(self.model))
-                identity = {"backend": "pretrained", **model.identity}
-                vectors = iter(self._embedded(model, sampled) if sampled else ())
-        backend = canonical({"embedding": {**identity, "query": "video"}})
-        return [
-            seen if isinstance(seen, MediaError) else Analysed(vector=tuple(next(vectors).tolist()), backend=backend)
-            for seen in footage
-        ]
-
-    def _embedded(self, model: clip_model.ClipModel, clips: list[list[Image]]) -> npt.NDArray[np.float32]:
-        raise NotImplementedError
+    footage = frames_of_each(clips, lambda clip: uniform_indices(SAMPLED, clip.num_frames), tick)
+    sampled = [
+        [seen[place] for place in uniform_indices(SAMPLED, clip.num_frames)]
+        for clip, seen in zip(clips, footage, strict=True)
+        if not isinstance(seen, MediaError)
+    ]
+    identity: Mapping[str, object] = {"backend": "offline", "descriptor": "colours and their places"}
+    with ticking_on(tick):
+        if recipe.is_offline:
+            vectors = iter([descriptor.describe(frames) for frames in sampled])
+        else:
+            model = _clip_model(canonical(recipe.model))
+            identity = {"backend": "pretrained", **model.identity}
+            embed = model.mean_features if recipe.analysis == "features" else model.embed_videos
+            vectors = iter(embed(sampled) if sampled else ())
+    backend = canonical({"embedding": {**identity, "query": "video"}})
+    return [
+        seen if isinstance(seen, MediaError) else Analysed(vector=tuple(next(vectors).tolist()), backend=backend)
+        for seen in footage
+    ]
 
 
-class VideoEmbedding(_FrameEmbedding):
-    """A clip's vector of length 1, from its frames."""
+def _embed_captions(
+    recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick
+) -> Results:
+    """The features of the caption that the search for each clip's main object generated; their length counts.
 
-    analysis: Literal["embedding"] = "embedding"
-    version: int = 3
-
-    def _embedded(self, model: clip_model.ClipModel, clips: list[list[Image]]) -> npt.NDArray[np.float32]:
-        return model.embed_videos(clips)
-
-
-class VideoFeatures(_FrameEmbedding):
-    """The mean of a clip's frames' features, whose lengths count: captions are compared with it."""
-
-    analysis: Literal["features"] = "features"
-    version: int = 2
-
-    def _embedded(self, model: clip_model.ClipModel, clips: list[list[Image]]) -> npt.NDArray[np.float32]:
-        return model.mean_features(clips)
-
-
-class CaptionEmbedding(AnalysisRecipe):
-    """The features of the caption that the search for a clip's main object generated; their length counts."""
-
-    role: ClassVar = "embedding"
-    memory_mb: ClassVar = 4000
-    after: ClassVar = "main_object"
-
-    analysis: Literal["caption_embedding"] = "caption_embedding"
-    version: int = 2
-    captions: ObjectAnalysis
-
-    @classmethod
-    def settle(cls, settings: GuideSettings) -> CaptionEmbedding:
-        """The recipe with the configuration's model and search for main objects."""
-        return cls.model_validate({"model": settings.model("embedding"), "captions": ObjectAnalysis.settle(settings)})
-
-    def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
-        """The features of each clip's generated caption, for the search of donors (the released event insertion)."""
-        rows = [before[clip.item_id] for clip in clips]
-        complete = [row for row in rows if row.status == COMPLETE]
-        with ticking_on(tick):
-            model = _clip_model(canonical(self.model))
-            sentences = [parse_result(row.result or "").caption or "" for row in complete]
-            vectors = iter(model.text_features(sentences) if complete else ())
-        about = {"embedding": {"backend": "pretrained", **model.identity, "query": "caption"}}
-        return [
-            Analysed(
-                vector=tuple(next(vectors).tolist()), backend=canonical({**json.loads(row.backend or "{}"), **about})
-            )
-            if row.status == COMPLETE
-            else MediaError(f"its main object was not found, so it has no caption: {row.error}")
-            for row in rows
-        ]
+    For the search of donors, the released event insertion.
+    """
+    rows = [before[clip.item_id] for clip in clips]
+    complete = [row for row in rows if row.status == COMPLETE]
+    with ticking_on(tick):
+        model = _clip_model(canonical(recipe.model))
+        sentences = [parse_result(row.result or "").caption or "" for row in complete]
+        vectors = iter(model.text_features(sentences) if complete else ())
+    about = {"embedding": {"backend": "pretrained", **model.identity, "query": "caption"}}
+    return [
+        Analysed(vector=tuple(next(vectors).tolist()), backend=canonical({**json.loads(row.backend or "{}"), **about}))
+        if row.status == COMPLETE
+        else MediaError(f"its main object was not found, so it has no caption: {row.error}")
+        for row in rows
+    ]
 
 
 # A job loads its model once.
@@ -237,7 +210,7 @@ class DonorGuide(GuideRecipe):
 
     kind: Literal["donor"] = "donor"
     corpus: _CorpusName
-    analysis: VideoEmbedding | CaptionEmbedding
+    analysis: AnalysisRecipe
     similarity: Literal["product"] | None = None
     resize: Literal["bilinear"] | None = None
 
@@ -251,7 +224,7 @@ class DonorGuide(GuideRecipe):
         by_caption = _is_by_caption(settings)
         return cls(
             corpus=settings.donors,
-            analysis=(CaptionEmbedding if by_caption else VideoEmbedding).settle(settings),
+            analysis=ANALYSES["caption_embedding" if by_caption else "embedding"].recipe(settings),
             similarity="product" if by_caption else None,
             resize="bilinear" if settings.variant == "released" else None,
         )
@@ -329,12 +302,12 @@ class RandomDonorGuide(GuideRecipe):
 
     kind: Literal["random_donor"] = "random_donor"
     corpus: _CorpusName
-    analysis: VideoEmbedding
+    analysis: AnalysisRecipe
 
     @classmethod
     def settle(cls, settings: GuideSettings) -> RandomDonorGuide:
         """The recipe for a clip of the dataset of donors."""
-        return cls(corpus=settings.donors, analysis=VideoEmbedding.settle(settings))
+        return cls(corpus=settings.donors, analysis=ANALYSES["embedding"].recipe(settings))
 
     def donors(self) -> tuple[str, str]:
         """Clips are drawn out of those that have an analysis."""
@@ -365,4 +338,16 @@ class RandomDonorGuide(GuideRecipe):
 
 
 GUIDES = {"donor": DonorGuide, "random_donor": RandomDonorGuide}
-ANALYSES = {"embedding": VideoEmbedding, "features": VideoFeatures, "caption_embedding": CaptionEmbedding}
+ANALYSES = {
+    "embedding": Analysis(name="embedding", version=3, run=_embed_frames, role="embedding", memory_mb=4000),
+    "features": Analysis(name="features", version=2, run=_embed_frames, role="embedding", memory_mb=4000),
+    "caption_embedding": Analysis(
+        name="caption_embedding",
+        version=2,
+        run=_embed_captions,
+        role="embedding",
+        after="main_object",
+        memory_mb=4000,
+        more=lambda settings: {"captions": analysis("main_object").recipe(settings)},
+    ),
+}

@@ -58,7 +58,7 @@ class FrostGuide(GuideRecipe):
     @classmethod
     def settle(cls, settings: GuideSettings) -> FrostGuide:
         """The photographs that the configuration names."""
-        files = settings.roles["frost"].model_dump(mode="json", exclude_none=True)
+        files = settings.given("frost")
         choice = "first_five" if settings.variant == "released" else None
         return cls.model_validate({"choice": choice, "files": files})
 

@@ -15,7 +15,7 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, no_tick, ticking_on
 from perturbations.base.records import canonical, parse_record
 from perturbations.base.settings import ModelName, Strict
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
+from perturbations.guides.registry import Analysed, Analysis, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,30 +107,21 @@ def parse_result(text: str) -> MainObjects:
 # --- recipes ---------------------------------------------------------------------------------------------------------
 
 
-class ObjectAnalysis(AnalysisRecipe):
-    """The search for main objects."""
+def _analyse(recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
+    """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
+    from perturbations.analysis import saliency
+    from perturbations.media.footage import frames_of_each
 
-    role: ClassVar = "main_object"
-    memory_mb: ClassVar = 24_000
-
-    analysis: Literal["main_object"] = "main_object"
-    version: int = 4
-
-    def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
-        """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
-        from perturbations.analysis import saliency
-        from perturbations.media.footage import frames_of_each
-
-        if self.is_offline:
-            # The offline detector needs many frames, but small ones.
-            footage = frames_of_each(clips, _around_sampled, tick, saliency.shrunk)
-        else:
-            footage = frames_of_each(clips, lambda clip: [*_sampled(clip), *_each_second(clip)], tick)
-        whole = [(clip, seen) for clip, seen in zip(clips, footage, strict=True) if not isinstance(seen, MediaError)]
-        with ticking_on(tick):
-            search = _offline if self.is_offline else _pretrained
-            results = iter(list(search(canonical(self.model), whole)) if whole else ())
-        return [seen if isinstance(seen, MediaError) else next(results) for seen in footage]
+    if recipe.is_offline:
+        # The offline detector needs many frames, but small ones.
+        footage = frames_of_each(clips, _around_sampled, tick, saliency.shrunk)
+    else:
+        footage = frames_of_each(clips, lambda clip: [*_sampled(clip), *_each_second(clip)], tick)
+    whole = [(clip, seen) for clip, seen in zip(clips, footage, strict=True) if not isinstance(seen, MediaError)]
+    with ticking_on(tick):
+        search = _offline if recipe.is_offline else _pretrained
+        results = iter(list(search(canonical(recipe.model), whole)) if whole else ())
+    return [seen if isinstance(seen, MediaError) else next(results) for seen in footage]
 
 
 class MainObjectGuide(GuideRecipe):
@@ -141,12 +132,12 @@ class MainObjectGuide(GuideRecipe):
     role: ClassVar = "main_object"
 
     kind: Literal["main_object"] = "main_object"
-    analysis: ObjectAnalysis
+    analysis: AnalysisRecipe
 
     @classmethod
     def settle(cls, settings: GuideSettings) -> MainObjectGuide:
         """The recipe for the main object, from the configuration."""
-        return cls(analysis=ObjectAnalysis.settle(settings))
+        return cls(analysis=ANALYSES["main_object"].recipe(settings))
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> _MainObjectFacts:
         """The part of the analysis that the frames depend on, and what each box rests on."""
@@ -258,4 +249,4 @@ def _object_models(settings: str) -> tuple[captioner.Captioner, nouns.Nouns, _De
 
 
 GUIDES = {"main_object": MainObjectGuide}
-ANALYSES = {"main_object": ObjectAnalysis}
+ANALYSES = {"main_object": Analysis(name="main_object", version=4, run=_analyse, role="main_object", memory_mb=24_000)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from perturbations.base import storage
 from perturbations.base.progress import Tick, no_tick, ticking
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
+from perturbations.guides.registry import Analysed, Analysis, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
 
 if TYPE_CHECKING:
     from perturbations.analysis.motion import FrameMotion
@@ -16,35 +16,21 @@ if TYPE_CHECKING:
     from perturbations.media.footage import CleanClip
 
 
-class MotionAnalysis(AnalysisRecipe):
-    """The motion of `num_frames` sampled frames; None: of all frames."""
+def _analyse(recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
+    """Write the motion of each clip into its file: of `num_frames` sampled frames, or of all."""
+    from perturbations.analysis import motion
+    from perturbations.media.clip import uniform_indices
 
-    extension: ClassVar = ".parquet"
-
-    analysis: Literal["motion"] = "motion"
-    version: int = 2
-    num_frames: int | None = None
-
-    @classmethod
-    def settle(cls, settings: GuideSettings) -> MotionAnalysis:
-        """The recipe for the motion of the stored frames: all, or the sampled ones."""
-        return cls(num_frames=settings.sampled)
-
-    def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
-        """Write each clip's motion into its file."""
-        from perturbations.analysis import motion
-        from perturbations.media.clip import uniform_indices
-
-        results: Results = []
-        for clip, target in zip(clips, files, strict=True):
-            assert target is not None
-            only = set(uniform_indices(self.num_frames, clip.num_frames)) if self.num_frames else None
-            about = {"recipe": self.text, "source_sha256": clip.sha256}
-            with storage.atomic_path(target) as temporary:
-                motion.write(temporary, _motions(clip, only, tick), about)
-                size, sha256 = temporary.stat().st_size, storage.sha256(temporary)
-            results.append(Analysed(backend="{}", bytes=size, sha256=sha256))
-        return results
+    results: Results = []
+    for clip, target in zip(clips, files, strict=True):
+        assert target is not None
+        only = set(uniform_indices(recipe.num_frames, clip.num_frames)) if recipe.num_frames else None
+        about = {"recipe": recipe.text, "source_sha256": clip.sha256}
+        with storage.atomic_path(target) as temporary:
+            motion.write(temporary, _motions(clip, only, tick), about)
+            size, sha256 = temporary.stat().st_size, storage.sha256(temporary)
+        results.append(Analysed(backend="{}", bytes=size, sha256=sha256))
+    return results
 
 
 def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Iterator[tuple[int, FrameMotion]]:
@@ -64,12 +50,12 @@ class MotionGuide(GuideRecipe):
     on_the_fly: ClassVar = True
 
     kind: Literal["motion"] = "motion"
-    analysis: MotionAnalysis
+    analysis: AnalysisRecipe
 
     @classmethod
     def settle(cls, settings: GuideSettings) -> MotionGuide:
         """The recipe for the motion of the clip, from the configuration."""
-        return cls(analysis=MotionAnalysis.settle(settings))
+        return cls(analysis=ANALYSES["motion"].recipe(settings))
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> Facts:
         """Empty facts, if the clip's motion was analysed: it is too large for a row, and its file can be made again."""
@@ -84,4 +70,12 @@ class MotionGuide(GuideRecipe):
 
 
 GUIDES = {"motion": MotionGuide}
-ANALYSES = {"motion": MotionAnalysis}
+ANALYSES = {
+    "motion": Analysis(
+        name="motion",
+        version=2,
+        run=_analyse,
+        extension=".parquet",
+        more=lambda settings: {"num_frames": settings.sampled},
+    )
+}

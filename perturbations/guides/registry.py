@@ -12,15 +12,15 @@ loaded when one of its guides is asked for: a job needs one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, SerializeAsAny, ValidationError
+from pydantic import AfterValidator, BeforeValidator, SerializeAsAny, ValidationError
 
-from perturbations.base.errors import ConfigError, ManifestError, MediaError, RegistryError
+from perturbations.base.errors import ConfigError, MediaError, RegistryError
 from perturbations.base.progress import Tick, no_tick
 from perturbations.base.records import Record, parse_record
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
@@ -50,32 +50,30 @@ class GuideSettings:
     """The configuration for guides and analyses.
 
     Attributes:
-        roles: the settings of each role's model, by its key of `backends` in `config.yaml`.
-        device: the device of pretrained models.
-        dtype: the precision of pretrained models.
-        batch_clips: clips per batch of a model.
+        backends: the section `backends` of `config.yaml`: which models play the roles.
         variant: of the suite, "released" or "paper".
         sampled: how many sampled frames per clip are stored; None where whole clips are stored.
         donors: the dataset of the clips that are inserted.
     """
 
-    roles: Mapping[str, Strict]
-    device: str = "cpu"
-    dtype: str = "float32"
-    batch_clips: int = 1
+    backends: Strict
     variant: str = "released"
     sampled: int | None = None
     donors: str = ""
 
+    def given(self, role: str) -> dict[str, Any]:
+        """What the configuration gives for a role."""
+        settings: dict[str, Any] = getattr(self.backends, role).model_dump(mode="json", exclude_none=True)
+        return settings
+
     def backend(self, role: str) -> str:
         """The backend of a role: "offline" or "pretrained"."""
-        return str(getattr(self.roles[role], "backend", "offline"))
+        return str(self.given(role)["backend"])
 
-    def model(self, role: str) -> dict[str, object]:
+    def model(self, role: str) -> dict[str, str | int]:
         """The `model` of an analysis by a role's model."""
-        settings = self.roles[role].model_dump(mode="json", exclude_none=True)
-        on = {"device": self.device, "dtype": self.dtype, "batch_clips": self.batch_clips}
-        return settings | (on if self.backend(role) == "pretrained" else {})
+        on = {name: getattr(self.backends, name) for name in ("device", "dtype", "batch_clips")}
+        return {**self.given(role), **(on if self.backend(role) == "pretrained" else {})}
 
 
 # --- analyses --------------------------------------------------------------------------------------------------------
@@ -91,40 +89,41 @@ class Analysed(Record):
     sha256: str | None = None
 
 
+def _known(name: str) -> str:
+    if name not in ANALYSES:
+        raise ValueError(f"no analysis {name[:60]!r}; known: {', '.join(ANALYSES)}")
+    return name
+
+
 class AnalysisRecipe(Record):
     """All that determines the result of an analysis beside the clip; it is done once per clip for all severities.
 
-    The default of `analysis` is the name of its manifest and of its jobs. The default of `version` is the present one:
-    an analysis declares a higher one when its results change. `model` are the settings of its model: `backend` and,
-    where that is "pretrained", the weights, `device`, `dtype` and `batch_clips`; None where it has no model.
-
     Attributes:
-        role: whose model it has, a key of `backends` in `config.yaml`.
-        extension: of the file that it keeps beside its row; None where the row holds the whole result.
-        after: the name of the analysis whose rows it builds on.
-        memory_mb: the memory of a job with pretrained models.
+        analysis: its name, of its manifest and of its jobs too.
+        version: the declared one.
+        model: the settings of its model: `backend` and, where that is "pretrained", the weights, `device`, `dtype` and
+            `batch_clips`; None where it has no model.
+        num_frames: how many sampled frames it analyses, where not all of the clip.
+        captions: the analysis whose captions it embeds.
     """
 
-    role: ClassVar[str | None] = None
-    extension: ClassVar[str | None] = None
-    after: ClassVar[str | None] = None
-    memory_mb: ClassVar[int] = OFFLINE_MB
-
-    analysis: str
-    version: int = 1
+    analysis: Annotated[str, AfterValidator(_known)]
+    version: int
     model: dict[str, str | int] | None = None
-
-    @classmethod
-    def settle(cls, settings: GuideSettings) -> Self:
-        """The recipe that the configuration asks for."""
-        return cls.model_validate({} if cls.role is None else {"model": settings.model(cls.role)})
+    num_frames: int | None = None
+    captions: AnalysisRecipe | None = None
 
     def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
         """The result of each clip, or its error. Models are loaded once, at the first clips.
 
         `tick` is called as a sign of life during long work.
         """
-        raise NotImplementedError
+        return self.declared.run(self, clips, files=files, before=before, tick=tick)
+
+    @property
+    def declared(self) -> Analysis:
+        """What its file declares."""
+        return analysis(self.analysis)
 
     @property
     def clips_at_once(self) -> int:
@@ -135,6 +134,36 @@ class AnalysisRecipe(Record):
     def is_offline(self) -> bool:
         """Whether it needs no weights."""
         return (self.model or {}).get("backend") != "pretrained"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """An analysis of clips.
+
+    Attributes:
+        name: of its manifest and of its jobs.
+        version: a higher one when its results change.
+        run: `AnalysisRecipe.run` as a function, whose first argument is the recipe.
+        role: whose model it has, a key of `backends` in `config.yaml`.
+        extension: of the file that it keeps beside its row; None where the row holds the whole result.
+        after: the name of the analysis whose rows it builds on.
+        memory_mb: the memory of a job with pretrained models.
+        more: other fields of its recipe.
+    """
+
+    name: str
+    version: int = 1
+    run: Callable[..., Results]
+    role: str | None = None
+    extension: str | None = None
+    after: str | None = None
+    memory_mb: int = OFFLINE_MB
+    more: Callable[[GuideSettings], Mapping[str, Any]] = lambda settings: {}
+
+    def recipe(self, settings: GuideSettings) -> AnalysisRecipe:
+        """The recipe that the configuration asks for."""
+        model = None if self.role is None else settings.model(self.role)
+        return AnalysisRecipe(analysis=self.name, version=self.version, model=model, **self.more(settings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,11 +300,11 @@ def get(name: str) -> type[GuideRecipe]:
     return declared[name]
 
 
-def analysis(name: str) -> type[AnalysisRecipe]:
+def analysis(name: str) -> Analysis:
     """The analysis called `name`. Raises `ConfigError` where there is none."""
     if name not in ANALYSES:
         raise ConfigError(f"no analysis {name!r}; known: {', '.join(ANALYSES)}")
-    declared: Mapping[str, type[AnalysisRecipe]] = import_module(f"perturbations.guides.{ANALYSES[name]}").ANALYSES
+    declared: Mapping[str, Analysis] = import_module(f"perturbations.guides.{ANALYSES[name]}").ANALYSES
     return declared[name]
 
 
@@ -303,10 +332,4 @@ AnyGuideRecipe = Annotated[SerializeAsAny[GuideRecipe], BeforeValidator(_of_its_
 
 def parse_analysis(text: str) -> AnalysisRecipe:
     """The recipe of an analysis, from a row or a job. Raises `ManifestError`."""
-    try:
-        name = str(json.loads(text)["analysis"])
-    except (ValueError, LookupError, TypeError, RecursionError):
-        raise ManifestError(f"not an analysis: {text[:60]!r}") from None
-    if name not in ANALYSES:
-        raise ManifestError(f"not an analysis that there is: {name[:60]!r}; known: {', '.join(ANALYSES)}")
-    return parse_record(analysis(name), text, "an analysis")
+    return parse_record(AnalysisRecipe, text, "an analysis")

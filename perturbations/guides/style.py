@@ -76,10 +76,10 @@ class StyleGuide(GuideRecipe):
     @classmethod
     def settle(cls, settings: GuideSettings) -> StyleGuide:
         """The recipe for the painter and its weights, from the configuration."""
-        model = settings.roles["style"].model_dump(mode="json", exclude_none=True)
+        model = settings.model("style")
+        model.pop("batch_clips", None)
         files = {name: model.pop(name) for name in ("images", "encoder", "decoder") if name in model}
-        where = {"device": settings.device, "dtype": settings.dtype} if model["backend"] == "pretrained" else {}
-        return cls.model_validate({**model, **where, "files": files})
+        return cls.model_validate({**model, "files": files})
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> StyleFacts:
         """The style of a clip: drawn once per clip, the same for all severities."""

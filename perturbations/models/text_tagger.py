@@ -7,8 +7,7 @@ phrases, and recipes use imperatives: `_caption_tagger` corrects the errors that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from perturbations.base.errors import BackendError
 from perturbations.models.registry import Canary, Model, library
@@ -24,27 +23,9 @@ _FINITE = ("VBZ", "VBP", "VBD", "MD")
 _OPENERS = ("DT", "PRP$", "PRP", "CD", "TO", "IN", "RB", "RP", "JJ")
 
 
-@dataclass(frozen=True)
-class _Verbs:
-    """Verbs that the tagger takes for nouns: -s forms, bare forms, imperatives; and nouns that end like verbs."""
-
-    third_person: frozenset[str]
-    bare: frozenset[str]
-    instructions: frozenset[str]
-    ing_nouns: frozenset[str]
-
-
 def _caption_tagger() -> _Tagger:
     """Brill's rules and lexicon (bundled with TextBlob), and rules for captions."""
     from textblob.en import parser
-
-    actions = tables.words("actions")
-    verbs = _Verbs(
-        third_person=frozenset(_third_person(verb) for verb in actions),
-        bare=frozenset(actions),
-        instructions=frozenset(tables.words("instructions")),
-        ing_nouns=frozenset(tables.words("ing_nouns")),
-    )
 
     @lru_cache(maxsize=4096)
     def tag_once(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -54,28 +35,28 @@ def _caption_tagger() -> _Tagger:
         tags = ["."] * len(words)
         for at, (_, tag) in zip(places, parser.find_tags([cores[at] for at in places]), strict=True):
             tags[at] = str(tag)
-        _mend([bare.lower() for bare in cores], tags, verbs)
+        _mend([bare.lower() for bare in cores], tags)
         return tuple(tags)
 
     return lambda words: list(tag_once(tuple(words)))
 
 
-def _mend(words: Sequence[str], tags: list[str], verbs: _Verbs) -> None:
-    imperative = bool(words) and _instructs(words, tags, verbs)
+def _mend(words: Sequence[str], tags: list[str]) -> None:
+    imperative = bool(words) and _instructs(words, tags)
     if imperative:
         tags[0] = "VB"
     finite = False
     for at in range(len(words)):
-        if imperative and at and words[at] in verbs.instructions and _continues(words, tags, at):
+        if imperative and at and words[at] in _listed("instructions") and _continues(words, tags, at):
             tags[at] = "VB"
         else:
-            tags[at] = _mended(words, tags, at, verbs, finite, imperative)
+            tags[at] = _mended(words, tags, at, finite, imperative)
         finite = finite or tags[at] in _FINITE
     if not any(tag.startswith("VB") for tag in tags):
-        _find_instruction(words, tags, verbs)
+        _find_instruction(words, tags)
 
 
-def _mended(words: Sequence[str], tags: list[str], at: int, verbs: _Verbs, finite: bool, imperative: bool) -> str:
+def _mended(words: Sequence[str], tags: list[str], at: int, finite: bool, imperative: bool) -> str:
     word, tag = words[at], tags[at]
     before = tags[at - 1] if at else ""
     after = tags[at + 1] if at + 1 < len(tags) else ""
@@ -83,12 +64,12 @@ def _mended(words: Sequence[str], tags: list[str], at: int, verbs: _Verbs, finit
         return "VBN"  # "the boiled eggs", "is being added"
     if word.endswith("ing") and tag in ("NN", "JJ") and _helped(words, at, _BE):
         return "VBG"  # "is dancing"
-    if word.endswith("ing") and tag == "NN" and before in ("NN", "NNS") and word not in verbs.ing_nouns:
+    if word.endswith("ing") and tag == "NN" and before in ("NN", "NNS") and word not in _listed("ing_nouns"):
         return "NN" if any(earlier.startswith("VB") for earlier in tags[:at]) else "VBG"  # "a girl shopping"
-    if tag == "NNS" and word in verbs.third_person:
+    if tag == "NNS" and word in _third_persons():
         begins_clause = before in ("NN", "NNP", "PRP", "RB", "WP", "WDT", "NNS") and not finite
         return "VBZ" if begins_clause or (before == "CC" and finite) else tag  # "a man talks", "waves and smiles"
-    if tag == "NN" and word in verbs.bare and before == "NNS" and after in _OPENERS and not finite | imperative:
+    if tag == "NN" and word in _listed("actions") and before == "NNS" and after in _OPENERS and not finite | imperative:
         return "VBP"  # "dogs jump over a fence"
     if tag == "VB" and not imperative and before in ("NN", "JJ", "DT", "PRP$", "VBG"):
         return "NN"  # "video game play"
@@ -99,11 +80,11 @@ def _mended(words: Sequence[str], tags: list[str], at: int, verbs: _Verbs, finit
     return "POS" if tag == "PRP" and word == "s" else tag  # "a computer s motherboard"
 
 
-def _instructs(words: Sequence[str], tags: Sequence[str], verbs: _Verbs) -> bool:
+def _instructs(words: Sequence[str], tags: Sequence[str]) -> bool:
     """Whether the caption begins with a recipe's instruction: a verb that can be an instruction, without a subject."""
-    if words[0] not in verbs.instructions or len(words) == 1:
+    if words[0] not in _listed("instructions") or len(words) == 1:
         return tags[0] == "VB"
-    return not (tags[1] in _FINITE and words[1] not in verbs.instructions)
+    return not (tags[1] in _FINITE and words[1] not in _listed("instructions"))
 
 
 def _continues(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
@@ -117,13 +98,13 @@ def _continues(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
     return words[at - 1] == "to" and after in ("DT", "PRP$", "PRP")
 
 
-def _find_instruction(words: Sequence[str], tags: list[str], verbs: _Verbs) -> None:
+def _find_instruction(words: Sequence[str], tags: list[str]) -> None:
     """The verb of "in a bowl mix two eggs": an instruction between a noun and a determiner."""
     for at in range(1, len(words) - 1):
         stands_so = (
             tags[at] == "NN" and tags[at - 1].startswith(("NN", "RB")) and tags[at + 1] in ("DT", "CD", "PRP", "PRP$")
         )
-        if words[at] in verbs.instructions and stands_so:
+        if words[at] in _listed("instructions") and stands_so:
             tags[at] = "VB"
             return
 
@@ -133,6 +114,17 @@ def _helped(words: Sequence[str], at: int, helpers: frozenset[str]) -> bool:
     if before > 0 and (words[before].endswith("ly") or words[before] in _BETWEEN):
         before -= 1
     return before >= 0 and words[before] in helpers
+
+
+@cache
+def _listed(name: str) -> frozenset[str]:
+    """Verbs that the tagger takes for nouns ("actions", "instructions"), or nouns that end like verbs ("ing_nouns")."""
+    return frozenset(tables.words(name))
+
+
+@cache
+def _third_persons() -> frozenset[str]:
+    return frozenset(map(_third_person, tables.words("actions")))
 
 
 def _third_person(verb: str) -> str:

@@ -317,7 +317,7 @@ def _sampled(storage: Storage) -> int | None:
 
 def analysis(name: str, backends: Backends, storage: Storage) -> AnalysisRecipe:
     """The recipe of an analysis that the configuration asks for."""
-    return guides.analysis(name).settle(backends.guide_settings(sampled=_sampled(storage)))
+    return guides.analysis(name).recipe(backends.guide_settings(sampled=_sampled(storage)))
 
 
 # --- identity --------------------------------------------------------------------------------------------------------

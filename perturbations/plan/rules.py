@@ -123,7 +123,7 @@ class CorpusRules:
         """The memory in MB that a job takes for its pretrained models; None where it runs none."""
         if analysis := getattr(wildcards, "analysis", None):
             wanted = self._analysis(analysis)
-            return None if wanted.is_offline else wanted.memory_mb
+            return None if wanted.is_offline else wanted.declared.memory_mb
         guide = self._recipe_of(wildcards).guide if hasattr(wildcards, "perturbation") else None
         return None if guide is None or guide.is_offline else _WEIGHTS_MB
 

@@ -94,7 +94,8 @@ class HubnessMemory:
         # m softmax_col(alpha S) + (1 - m) softmax_row(beta S), the columns' softmax by their statistics
         popular = torch.exp(self.alpha * similarities - top) / (sums * torch.exp(largest - top)).sum(0)
         sure = torch.softmax(self.beta * similarities, dim=1)
-        return weighted * (self.m * popular + (1 - self.m) * sure)
+        rescored: Tensor = weighted * (self.m * popular + (1 - self.m) * sure)
+        return rescored
 
     def _columns(self, similarities: Tensor) -> Tensor:
         """2 x N_G: the maximum of alpha x similarity over some queries, and the sum of exponentials relative to it."""

@@ -76,16 +76,16 @@ def clip_image_features(model: Any, pixels: Tensor) -> Tensor:
     """The result of `model.get_image_features` in evaluation mode (ViT of Radford et al., 2021), M x D."""
     tower = model.vision_model
     hidden = tower.pre_layrnorm(tower.embeddings(pixels))
-    *layers, last = [(layer, None) for layer in tower.encoder.layers]
-    layers.append((last[0], 1))  # only the first token is read
+    layers = tower.encoder.layers
+    counts: list[int | None] = [*[None] * (len(layers) - 1), 1]  # of the last layer only the first token is read
     if hidden.requires_grad and _is_simple(hidden) and _learns_in_norms_only(tower.encoder):
         kept = _Kept(hidden, len(layers), model.config.vision_config.intermediate_size)
-        for layer, count in layers:
+        for layer, count in zip(layers, counts, strict=True):
             norms = layer.layer_norm1, layer.layer_norm2
             parameters = [parameter for norm in norms for parameter in (norm.weight, norm.bias)]
             hidden = _Layer.apply(hidden, *parameters, layer, count, kept)  # type: ignore[no-untyped-call]
     else:
-        for layer, count in layers:
+        for layer, count in zip(layers, counts, strict=True):
             hidden = _through(hidden, layer, count)[0]
     features: Tensor = model.visual_projection(tower.post_layernorm(hidden[:, 0]))
     return features
@@ -110,7 +110,8 @@ def _through(hidden: Tensor, layer: Any, count: int | None) -> tuple[Tensor, ...
 
 def _heads(x: Tensor, attention: Any) -> Tensor:
     """M x L x W -> M x heads x L x W / heads."""
-    return x.unflatten(-1, (attention.num_heads, -1)).transpose(1, 2)
+    split: Tensor = x.unflatten(-1, (attention.num_heads, -1))
+    return split.transpose(1, 2)
 
 
 def _linear(x: Tensor, layer: nn.Linear, bias_scale: float = 1.0) -> Tensor:
