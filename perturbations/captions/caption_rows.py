@@ -35,26 +35,19 @@ def run(
         parameters=recipe.params,
         judge=judge,
     )
+    names = ("suite", "perturbation", "severity", "variant", "seed", "language")
+    of_recipe: dict[str, Any] = {name: getattr(recipe, name) for name in names}
+    of_recipe |= {"level": registry.get(recipe.key).category, "params": canonical(recipe.params), "recipe": recipe.text}
     for caption, result in zip(captions, results, strict=True):
-        columns = {"dataset": dataset, "caption_id": caption.caption_id, "item_id": caption.item_id, **vars(result)}
-        yield TextRow(**columns, **of_recipe(recipe, dataset, caption))
-
-
-def of_recipe(recipe: TextRecipe, dataset: str, caption: CaptionRow) -> dict[str, Any]:
-    """The columns that follow from a recipe and the caption that it perturbs."""
-    return {
-        "suite": recipe.suite,
-        "perturbation": recipe.perturbation,
-        "severity": recipe.severity,
-        "level": registry.get(recipe.key).category,
-        "variant": recipe.variant,
-        "params": canonical(recipe.params),
-        "seed": recipe.seed,
-        "language": recipe.language,
-        "source_text": caption.text,
-        "recipe": recipe.text,
-        "recipe_id": text_id(recipe, dataset, caption),
-    }
+        yield TextRow(
+            dataset=dataset,
+            caption_id=caption.caption_id,
+            item_id=caption.item_id,
+            source_text=caption.text,
+            recipe_id=text_id(recipe, dataset, caption),
+            **of_recipe,
+            **vars(result),
+        )
 
 
 def statistics(rows: Sequence[TextRow]) -> TextStatisticsRow:

@@ -32,18 +32,9 @@ if TYPE_CHECKING:
 
 def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRow:
     """The row of a listed clip that cannot be decoded, with the reason."""
-    return SourceRow(
-        dataset=dataset,
-        split=listed.split,
-        item_id=listed.item_id,
-        source_video_id=listed.source_video_id,
-        start_s=listed.start_s,
-        end_s=listed.end_s,
-        path=listed.path,
-        status=QUARANTINED,
-        stage="source",
-        error=error,
-    )
+    names = ("split", "item_id", "source_video_id", "start_s", "end_s", "path")
+    columns: dict[str, Any] = {name: getattr(listed, name) for name in names}
+    return SourceRow(dataset=dataset, **columns, status=QUARANTINED, stage="source", error=error)
 
 
 def expected_video(

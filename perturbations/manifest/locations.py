@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -57,16 +57,6 @@ def confined(root: Path, relative: str) -> Path:
     return root / plain
 
 
-def _stored(path: str, root: Path) -> str:
-    return str(confined(root, path))
-
-
-def _source(path: str, root: Path) -> str:
-    if "\0" in path:
-        raise ManifestError(f"the source path {path[:200]!r} holds a NUL")
-    return str(root / path)
-
-
 def guide_files(guide: str | None) -> dict[str, str | None]:
     """The files that a guide's facts name. Raises `ManifestError` for a text that is no facts."""
     try:
@@ -83,13 +73,8 @@ def with_guide_files(guide: str, files: Mapping[str, object]) -> str:
     return canonical({**json.loads(guide), "files": files})
 
 
-def _guide(guide: str, root: Path) -> str:
-    files = {name: path and _source(path, root) for name, path in guide_files(guide).items()}
-    return with_guide_files(guide, files) if files else guide
-
-
-COLUMNS: dict[str, Callable[[str, Path], str]] = {"path": _stored, "source_path": _source, "guide": _guide}
-"""The columns that hold paths, and how each becomes absolute; of rows of clean clips, `path` is a source's too."""
+COLUMNS = ("path", "source_path", "guide")
+"""The columns that hold paths."""
 
 _Located = TypeVar("_Located", bound=SourceRow | ClipRow | AnalysisRow)
 
@@ -105,5 +90,16 @@ def located(row: _Located, root: Path) -> _Located:
 
 
 def absolute(column: str, value: str, root: Path, *, is_source: bool) -> str:
-    """A cell of one of `COLUMNS`, of a row of a clean clip or not, with its path made absolute. Errors as `located`."""
-    return (_source if is_source and column == "path" else COLUMNS[column])(value, root)
+    """A cell of one of `COLUMNS` with its path made absolute; of a clean clip's row, `path` is a source's too.
+
+    Raises `ManifestError` for a path that leaves the corpus.
+    """
+    if column == "guide":
+        paths = guide_files(value).items()
+        files = {name: path and absolute("source_path", path, root, is_source=True) for name, path in paths}
+        return with_guide_files(value, files) if files else value
+    if column == "path" and not is_source:
+        return str(confined(root, value))
+    if "\0" in value:
+        raise ManifestError(f"the source path {value[:200]!r} holds a NUL")
+    return str(root / value)

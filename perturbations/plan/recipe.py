@@ -126,7 +126,6 @@ def recorded(text: str) -> VideoRecipe:
     """
     recipe = parse_record(VideoRecipe, text, "a recipe")
     entry = _declared(recipe, "video")
-    _check_parameters(recipe.params, entry)
     by_choice = registry.suite(recipe.suite).draws_by_choice and entry.realization is not None
     allowed = ("clip", "frame") if by_choice else (entry.draw,)
     if recipe.draw not in allowed:
@@ -148,11 +147,12 @@ def parse_text(text: str) -> TextRecipe:
 def recorded_text(text: str) -> TextRecipe:
     """A caption recipe of any version, from its JSON, checked against the declarations. Raises `ManifestError`."""
     recipe = parse_record(TextRecipe, text, "a recipe")
-    _check_parameters(recipe.params, _declared(recipe, "text"))
+    _declared(recipe, "text")
     return recipe
 
 
 def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Medium) -> registry.Perturbation:
+    """The declaration that a recipe's perturbation, severity, variant and parameters are of."""
     try:
         entry = registry.get(recipe.key, recipe.variant)
         entry.parameters(recipe.severity)
@@ -160,29 +160,23 @@ def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Medium) -> regist
         raise ManifestError(f"a recipe asks for what there is not: {error}") from None
     if entry.kind != kind:
         raise ManifestError(f"a recipe of {kind}s asks for {entry.key}, which is of the kind {entry.kind}")
+    if problems := registry.parameter_problems(entry, recipe.params):
+        raise ManifestError(f"a recipe of {entry.key} has wrong parameters: {'; '.join(problems)}")
     return entry
-
-
-def _kernel_version(recipe: VideoRecipe | TextRecipe) -> str:
-    """Which other version of its perturbation a recipe is of, in words; "" where it is today's."""
-    now = registry.get(recipe.key, recipe.variant).version
-    if recipe.version != now:
-        return f"made by {recipe.key} version {recipe.version}, this is {now}"
-    return "" if recipe.code == registry.code(recipe.suite) else f"made by another file that declares {recipe.suite}"
 
 
 _RecipeT = TypeVar("_RecipeT", VideoRecipe, TextRecipe)
 
 
 def _of_this_version(recipe: _RecipeT) -> _RecipeT:
-    if other := _kernel_version(recipe):
+    now, other = registry.get(recipe.key, recipe.variant).version, ""
+    if recipe.version != now:
+        other = f"made by {recipe.key} version {recipe.version}, this is {now}"
+    elif recipe.code != registry.code(recipe.suite):
+        other = f"made by another file that declares {recipe.suite}"
+    if other:
         raise ManifestError(f"{other}: make it again, or open it with the package that made it")
     return recipe
-
-
-def _check_parameters(params: RecipeParameters, entry: registry.Perturbation) -> None:
-    if problems := registry.parameter_problems(entry, params):
-        raise ManifestError(f"a recipe of {entry.key} has wrong parameters: {'; '.join(problems)}")
 
 
 # --- from declarations and the configuration -------------------------------------------------------------------------
