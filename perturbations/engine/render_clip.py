@@ -91,9 +91,11 @@ def _store_video(compared: _Comparison, target: Path, profile: str, *, with_soun
         if planned.stores_stream and planned.write_stream is not None:
             planned.write_stream(temporary, tick, compared.see)
         else:
-            frames = planned.frames(tick=tick, seen=compared.see)
-            if planned.num_frames * planned.height * planned.width * 3 <= _KEPT_BYTES:
-                kept = list(frames)  # of a long clip they are rendered again
+            # A long clip is rendered again to be compared, so that memory does not grow with its length.
+            is_short = planned.num_frames * planned.height * planned.width * 3 <= _KEPT_BYTES
+            frames = planned.frames(tick=tick, seen=compared.see if is_short else None)
+            if is_short:
+                kept = list(frames)
                 frames = ticking(kept, tick)
             encoding.encode(
                 frames,
