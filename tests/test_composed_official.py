@@ -6,13 +6,15 @@ import csv
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perturbations.base.errors import AnnotationError
 from perturbations.composed import gallery_sets, official
 from perturbations.composed.audit import audit
 from perturbations.composed.split import ComposedQuery, PoolClip, Split, overlap, same_action
-from perturbations.composed.strategies import Ways, evaluate
+from perturbations.evaluation.composed_results import ScoredModel, scenario_rows
+from perturbations.evaluation.rows import CLEAN_SCENARIO, FEATURES, given_run
 
 HEADER = "video_clip_id,target_clip_ids,video_clip_narration,target_clip_narration,instruction,modified_captions"
 
@@ -196,10 +198,14 @@ def test_egocvrs_local_galleries(
     egocvr: Split, name: str, counted: int, mean: float, most: int, chances: list[float]
 ) -> None:
     """The numbers of docs/egocvr.md are those of results."""
-    (score,) = evaluate(egocvr, [], [], Ways(galleries=[name]))
-    assert (int(score.counted.sum()), round(score.mean_size, 2)) == (counted, mean)
+    model = ScoredModel("none", np.zeros((len(egocvr.pool), 1), np.float32))
+    run = given_run("data", "none", CLEAN_SCENARIO, "composed", FEATURES, method="composed")
+    ways = {"galleries": [name], "strategies": [], "deduplicate": False}
+    about = {"settings": {}, "backend": "{}", "tools": "{}"}
+    ((row, _),) = scenario_rows(egocvr, [model], run, ways, listed=2295, **about)
+    assert (row.queries, round(row.gallery_mean or 0, 2)) == (counted, mean)
     assert max(map(len, gallery_sets.gallery(egocvr, name))) == most
-    assert [round(score.chances[k], 1) for k in (1, 2, 3)] == chances
+    assert [round(getattr(row, f"recall_at_{k}") or 0, 1) for k in (1, 2, 3)] == chances
     line = next(
         line
         for line in (Path(__file__).parents[1] / "docs/egocvr.md").read_text().splitlines()

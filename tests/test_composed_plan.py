@@ -34,9 +34,9 @@ def planned(**wanted: Any) -> configuration.Config:
     return parse(DEMO, suites=SUITES, composed=wanted)
 
 
-def jobs_of(config: configuration.Config) -> dict[str, tuple[planning.Job, list[Run]]]:
-    """The jobs and their runs, by the level of the clips' perturbations."""
-    return {job.level: (job, runs) for job, runs in composed_plan.jobs(config, "mine").items()}
+def jobs_of(config: configuration.Config) -> dict[str, list[Run]]:
+    """The runs of jobs, by the category of the clips' perturbations."""
+    return {job.split("/")[3]: runs for job, runs in composed_plan.jobs(config, "mine", 1000).items()}
 
 
 def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
@@ -53,12 +53,11 @@ def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
         ("both", fog, ocr),
         ("both", pixelate, ocr),
     ]
-    jobs = composed_plan.jobs(config, "mine")
-    assert [job[1:4] for job in jobs] == [
-        ("none", "clean", "clean"),
-        ("query", "mlvp", "low"),
-        ("query", "mm_robustness", "digital"),
+    jobs = composed_plan.jobs(config, "mine", 1000)
+    assert [*jobs] == [
+        f"composed/{place}/ways" for place in ("none/clean/clean", "query/mlvp/low", "query/mm_robustness/digital")
     ]
+    assert composed_plan.jobs(config, "mine", 96) == {"composed/ways": runs}
     assert sorted(map(str, runs)) == sorted(str(run) for members in jobs.values() for run in members)
     assert all(from_settings(as_settings(members)) == members for members in jobs.values())
     assert composed_plan.text_suites(runs) == ["mm_robustness"]
@@ -74,7 +73,7 @@ def test_what_a_job_reads() -> None:
     config = planned(both=["mm_robustness/ocr"], frames="middle")
     plan = DatasetPlan(("s1", "s2"), {}, 2, 0)
     jobs = jobs_of(config)
-    clean, fog = (composed_plan.inputs(config, *jobs[level], lambda name: plan) for level in ("clean", "low"))
+    clean, fog = (composed_plan.inputs(config, jobs[level], lambda name: plan) for level in ("clean", "low"))
     assert clean["clips"] == []
     assert clean["texts"] == fog["texts"] == ["work/mine/composed/mm_robustness/captions/s0.json"]
     assert fog["clips"] == [
@@ -89,7 +88,7 @@ def test_the_time_of_a_job_follows_from_clips_queries_and_scenarios() -> None:
     once, twice = (planned(suites=["mlvp"], severities=chosen) for chosen in ([3], [1, 3]))
 
     def minutes(config: configuration.Config, plan: DatasetPlan, level: str) -> int:
-        return composed_plan.job_minutes(config, jobs_of(config)[level][1], plan)
+        return composed_plan.job_minutes(config, jobs_of(config)[level], plan)
 
     assert minutes(once, few, "low") < minutes(once, many, "low") < minutes(twice, many, "low")
     assert minutes(once, few, "clean") < minutes(once, many, "clean")
@@ -189,13 +188,13 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     project.config["composed"] |= {"suites": ["mm_robustness"], "both": ["mm_robustness/keyboard"]}
     shown = project.snakemake("--dry-run", "--printshellcmds", "--quiet", "host", "--", "composed_drawn").stdout
     assert "suite=mm_robustness, perturbation=pixelate, severity=5" in shown
-    assert "corpus=mm_robustness, level=digital" in shown
+    assert "job=composed/ways" in shown
     assert "rule composed_split:" not in shown
     # Of another model, features and results are regenerated, and the split and what was perturbed is not.
     project.config["composed"] |= {"suites": [], "both": []}
     tiny_models.save_clip(tmp_path / "model", seed=1)
     shown = project.snakemake("--dry-run", "--printshellcmds", "--quiet", "host", "--", "composed_drawn").stdout
     assert "rule gallery:" in shown
-    assert "corpus=clean, level=clean" in shown
+    assert "job=composed/ways" in shown
     assert "rule composed_split:" not in shown
     assert "mm_robustness/keyboard" not in shown

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from perturbations.base.errors import ManifestError
-from perturbations.composed import manifests, sources, strategies
+from perturbations.composed import manifests, sources
 from perturbations.composed.gallery_sets import NAMES, gallery
 from perturbations.composed.split import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
@@ -173,15 +173,21 @@ RUN = Run(
 )
 
 
-def job(runner: Any, names: str = "abcdef", split: Split = SPLIT) -> Any:
-    ways = strategies.Ways(
-        galleries=("local_full", "global_distinct"),
-        strategies=("text", "visual", "average", "two_stage"),
-        words=("instruction", "tfcvr"),
-        averages=("unit",),
-    )
+WAYS = {
+    "galleries": ("local_full", "global_distinct"),
+    "strategies": ("text", "visual", "average", "two_stage"),
+    "words": ("instruction", "tfcvr"),
+    "averages": ("unit",),
+    "first_stage": ("visual",),
+    "deduplicate": False,
+    "shortlist": 15,
+    "top_k": None,
+}
+
+
+def job(runner: Any, names: str = "abcdef", split: Split = SPLIT, clips: Any = None, **more: Any) -> Any:
     model = SimpleNamespace(sha256="sum", architecture=None)
-    return runner.ComposedJob(model, split, clip_features(*names), ways, json.loads(HOW))
+    return runner.ComposedJob(model, split, clips or clip_features(*names), WAYS, json.loads(HOW), **more)
 
 
 def run_of(clips: Any, texts: Any) -> Run:
@@ -292,7 +298,7 @@ def test_an_interrupted_job_goes_on_with_the_scenario_where_it_was(
     rows[0].text = "to e"
     job(runner, split=PLAIN).evaluate(runs, tmp_path / "j.jsonl")
     assert made[5:] == [2, 3, 4], "what changes a result runs again"
-    replace(job(runner, split=PLAIN), split_sha256="other").evaluate(runs[:1], tmp_path / "j.jsonl")
+    job(runner, split=PLAIN, split_sha256="other").evaluate(runs[:1], tmp_path / "j.jsonl")
     features = replace(clip_features(*"abcdef"), rows=np.ones((6, 8), np.float32))
-    replace(job(runner, split=PLAIN), clips=features).evaluate(runs[:1], tmp_path / "j.jsonl")
+    job(runner, split=PLAIN, clips=features).evaluate(runs[:1], tmp_path / "j.jsonl")
     assert made[8:] == [0, 0]

@@ -21,11 +21,12 @@ from perturbations.composed import official, sources
 from perturbations.composed.audit import compare_galleries, compared, words
 from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.split import ComposedQuery, PoolClip, Split
-from perturbations.composed.strategies import Score, ScoredModel, Ways, evaluate, settings
 from perturbations.config import file as config_file
 from perturbations.evaluation import stored_features
+from perturbations.evaluation.composed_results import ScoredModel, scenario_rows, settings_of
+from perturbations.evaluation.rows import CLEAN_SCENARIO, FEATURES, Finished, given_run
 from perturbations.plan import items
-from perturbations.retrieval.composed import HALVES
+from perturbations.retrieval.composed import AVERAGES, HALVES, STRATEGIES
 
 POOL = tuple(PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
 QUERIES = (
@@ -37,22 +38,34 @@ QUERIES = (
 )
 SPLIT = Split(POOL, QUERIES, {"v_10_18": (3, 4), "v_0_8": (5,), "v_20_28": (6, 7)})
 EYE = np.eye(8, dtype=np.float32)
-EVERY = Ways(first_stage=HALVES)
+EVERY = {
+    "galleries": ("local_full",),
+    "strategies": STRATEGIES,
+    "words": ("instruction", "tfcvr", "gt"),
+    "averages": AVERAGES,
+    "first_stage": ("visual",),
+    "deduplicate": False,
+    "shortlist": 15,
+    "top_k": None,
+}
 LOOKS = ScoredModel("looks", EYE + 0.1)
 READS = ScoredModel("reads", EYE, {"instruction": EYE[[1, 2, 7]], "gt": EYE[[1, 0, 2]]})
 
 
-def scored(*models: ScoredModel, galleries: tuple[str, ...] = ("local_full",)) -> dict[tuple[str, str], Score]:
-    """The scores by method and gallery; the method of random orders is empty."""
-    scores = evaluate(SPLIT, models, list(settings(models, EVERY)), Ways(galleries=galleries))
-    return {(score.setting.method if score.setting else "", score.gallery): score for score in scores}
+def scored(*models: ScoredModel, **ways: Any) -> dict[tuple[str, str], Finished]:
+    """The results by method and gallery, of the last model and random orders."""
+    run = given_run("data", models[-1].name, CLEAN_SCENARIO, "composed", FEATURES, method="composed")
+    about = {"settings": {}, "backend": "{}", "tools": "{}"}
+    rows = scenario_rows(SPLIT, models, run, {**EVERY, **ways}, listed=3, **about)
+    return {(own[0].method, own[0].gallery_name or ""): own for own in rows}
 
 
 def test_settings_are_those_that_the_features_allow() -> None:
-    assert Counter(own.model for own in settings([LOOKS, READS], EVERY)) == {"looks": 1, "reads": 13}
-    assert [own.strategy for own in settings([LOOKS], EVERY)] == ["visual"]
-    alone = [own for own in settings([READS], Ways(words=["gt"], first_stage=HALVES)) if own.strategy == "two_stage"]
-    assert {(own.shortlist_strategy, own.average) for own in alone} == {
+    every = {**EVERY, "first_stage": HALVES}
+    assert Counter(own["model"] for own in settings_of([LOOKS, READS], every)) == {"looks": 1, "reads": 13}
+    assert [own["strategy"] for own in settings_of([LOOKS], every)] == ["visual"]
+    alone = [own for own in settings_of([READS], {**every, "words": ["gt"]}) if own["strategy"] == "two_stage"]
+    assert {(own["half"], own["average"]) for own in alone} == {
         ("visual", ""),
         ("text", ""),
         ("average", "released"),
@@ -63,24 +76,26 @@ def test_settings_are_those_that_the_features_allow() -> None:
 def test_queries_without_an_answer_are_misses_where_the_authors_count_them() -> None:
     """The third query has itself as its only target."""
     scores = scored(READS, galleries=("local_full", "global_rows"))
-    local, everywhere = scores["text, instruction", "local_full"], scores["text, instruction", "global_rows"]
-    assert (local.counted.tolist(), local.places.tolist()) == ([True, True, False], [1, 1, 0])
-    assert (everywhere.counted.tolist(), everywhere.places.tolist()[2]) == ([True] * 3, 0)
-    assert (local.mean_size, everywhere.mean_size) == (4, 7)
-    assert scores["", "local_full"].chances[1] == pytest.approx(100 * (1 / 3 + 2 / 5) / 2)
-    assert scores["", "local_full"].chances[100] == 100
-    assert scores["", "global_rows"].chances[100] == pytest.approx(200 / 3)
+    (local, asked), (everywhere, (ids, ranks, _)) = (
+        scores["text, instruction", name] for name in ("local_full", "global_rows")
+    )
+    assert (asked[:2], local.missing_queries) == ((["0", "1"], [1, 1]), 1)
+    assert (ids, ranks[2], everywhere.missing_queries) == (["0", "1", "2"], 101, 0)
+    assert (local.gallery_mean, everywhere.gallery_mean) == (4, 7)
+    (near, _), (far, _) = (scores["random", name] for name in ("local_full", "global_rows"))
+    assert near.recall_at_1 == pytest.approx(100 * (1 / 3 + 2 / 5) / 2)
+    assert (near.recall_at_100, far.recall_at_100) == (100, pytest.approx(200 / 3))
 
 
 def test_other_query_clips_may_be_asked_than_those_of_the_gallery() -> None:
     strange = replace(LOOKS, queries=EYE[[1, 0, 3]])
-    assert scored(strange)["visual", "local_full"].places.tolist() == [1, 1, 0]
-    assert scored(LOOKS)["visual", "local_full"].places.tolist() == [3, 4, 0]
+    assert scored(strange)["visual", "local_full"][1][1] == [1, 1]
+    assert scored(LOOKS)["visual", "local_full"][1][1] == [3, 4]
 
 
 def test_methods_are_named_by_what_is_compared_of_one_size() -> None:
     assert {method for method, _ in scored(LOOKS, READS)} == {
-        "",
+        "random",
         "visual",
         *(f"{how}, {words}" for how in ("text", "average released", "average unit") for words in ("instruction", "gt")),
         *(f"two_stage looks visual, {words}" for words in ("instruction", "gt")),
@@ -170,9 +185,9 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
 
 
 def test_the_first_clips_of_each_query_are_kept(files: dict[str, str], tmp_path: Path) -> None:
-    ways = Ways(strategies=["text"], words=["instruction"], galleries=["local_full"], top_k=2)
-    *_, score = evaluate(SPLIT, [READS], [*settings([READS], ways)], ways)
-    own = json.loads(score.first[0] or "")
+    scores = scored(READS, strategies=["text"], words=["instruction"], top_k=2)
+    _, (_, _, first) = scores["text, instruction", "local_full"]
+    own = json.loads(first[0] or "")
     assert own[0] == ["v_10_18", 1]
     assert len(own) == 2
     assert (

@@ -132,8 +132,8 @@ def run(
         path = folder / f"{modality}.safetensors"
         encoding.write(path, loaded, clean, modality, 3)
         encoded[modality] = encoding.read(path, loaded, modality)
-    given = runner.EvaluationJob(runs, loaded, clean, encoded)
-    return runner.evaluate(given, perturbed or (lambda run, modality: ([], "")), folder / f"{name}.jsonl")
+    given = runner.EvaluationJob(loaded, clean, encoded, perturbed or (lambda run, modality: ([], "")))
+    return given.evaluate(runs, folder / f"{name}.jsonl")
 
 
 METHODS = tuple(name for name, entry in methods().items() if not entry.needs_bank)

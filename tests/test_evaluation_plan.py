@@ -120,36 +120,37 @@ def test_each_model_is_planned_by_its_own_options() -> None:
 
 
 def test_jobs_hold_every_scenario_once_and_the_parameters_of_their_methods() -> None:
-    published = {job: runs for job, runs in evaluation.jobs(parsed(), "demo").items() if job[:4] == LOW}
-    assert [job.group for job in published] == ["none", "adapted"]
-    jobs = evaluation.jobs(parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}}), "demo")
-    (own,) = (job for job in jobs if job[:4] == LOW and job.group not in ("none", "adapted"))
+    published = {job: runs for job, runs in evaluation.jobs(parsed(), "demo", 1000).items() if job.startswith(LOW)}
+    assert [*published] == [f"{LOW}/none", f"{LOW}/adapted"]
+    jobs = evaluation.jobs(parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}}), "demo", 1000)
+    (own,) = (job for job in jobs if job.startswith(LOW) and job not in published)
     assert {(run.method, run.label) for run in jobs[own]} == {("hatvtr", "HAT-VTR")}
     assert {json.loads(run.parameters or "")["alpha"] for run in jobs[own]} == {50.0}
-    adapted = evaluation.Job(*LOW, "adapted")
+    adapted = f"{LOW}/adapted"
     assert jobs[adapted] == [run for run in published[adapted] if run.method != "hatvtr"]
     wanted = parsed(mixes=["mixed_severity", "mixed_types"], severities=[1, 5])
-    alone = evaluation.jobs(wanted, "demo", "evaluation")
+    alone = evaluation.jobs(wanted, "demo", 1000, "evaluation")
     flat = [run for runs in alone.values() for run in runs]
     assert sorted(map(str, flat)) == sorted(map(str, evaluation.scenarios(wanted, "demo")))
-    for (*part, level, _), members in alone.items():
+    for name, members in alone.items():
+        *part, category, _ = name.split("/")
         assert all([run.direction, run.side, run.suite] == part for run in members)
-        assert level.replace("_", "").isalnum()
+        assert category.replace("_", "").isalnum()
 
 
-LOW = ("v2t", "query", "mlvp", "low")
+LOW = "v2t/query/mlvp/low"
 
 
 def test_runs_come_back_from_the_settings_of_their_job() -> None:
     wanted = parsed(sides=["query", "gallery"], mixes=["mixed_types"], severities=[1, 5], seeds=[42, 7])
-    for runs in evaluation.jobs(wanted, "demo").values():
+    for runs in (*evaluation.jobs(wanted, "demo", 1000).values(), *evaluation.jobs(wanted, "demo", 1).values()):
         assert from_settings(json.loads(json.dumps(as_settings(runs)))) == runs
 
 
 @pytest.mark.parametrize(("key", "values"), [("device", ("cpu", "cuda")), ("reader", ("pyav", "decord"))])
 def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
     given = [parsed(**{key: value}) for value in values]
-    first, second = ((evaluation.jobs(own, "demo"), rules.loaded_model(own, None)) for own in given)
+    first, second = ((evaluation.jobs(own, "demo", 1000), rules.loaded_model(own, None)) for own in given)
     assert first == second
 
 
@@ -213,11 +214,12 @@ def ids(rows: Sequence[scenarios.ScenarioRow]) -> list[str]:
 def test_videos_ask_for_any_of_their_captions() -> None:
     sources = [source("b"), source("a"), bad_source("bad"), source("mute")]
     captions = [caption("b-1", "b"), caption("a-1", "a"), caption("b-0", "b"), caption("bad-0", "bad")]
-    retrieval = scenarios.retrieval("v2t", sources, captions, scenarios.Clean(sources, captions))
-    assert retrieval.query_ids == ("a", "b")
-    assert ids(retrieval.gallery) == ["a-1", "b-0", "b-1"]
-    assert retrieval.relevant == ((0,), (1, 2))
-    assert retrieval.missing == 2
+    queries, gallery, relevant, missing = scenarios.retrieval(
+        "v2t", sources, captions, scenarios.Clean(sources, captions)
+    )
+    assert ids(queries) == ["a", "b"]
+    assert ids(gallery) == ["a-1", "b-0", "b-1"]
+    assert (relevant, missing) == ([[0], [1, 2]], 2)
 
 
 def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
@@ -231,14 +233,10 @@ def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
     ]
     listed = [caption(row.caption_id, row.item_id) for row in captions]
     clean = scenarios.Clean(sources, listed, rejected=4)
-    retrieval = scenarios.retrieval("t2v", sources, captions, clean)
-    assert retrieval.query_ids == ("1", "3")
-    assert ids(retrieval.gallery) == ["a", "b"]
-    assert retrieval.relevant == ((1,), (0,))
-    assert retrieval.missing == 2 + 4
-    answering = scenarios.retrieval("v2t", sources, captions[:3], clean, "gallery")
-    assert (answering.query_ids, ids(answering.gallery), answering.missing) == (("b",), ["1"], 2)
-    assert not answering.is_perturbed("query")
+    queries, gallery, *counts = scenarios.retrieval("t2v", sources, captions, clean)
+    assert (ids(queries), ids(gallery), counts) == (["1", "3"], ["a", "b"], [[[1], [0]], 2 + 4])
+    queries, gallery, _, missing = scenarios.retrieval("v2t", sources, captions[:3], clean)
+    assert (ids(queries), ids(gallery), missing) == (["b"], ["1"], 2)
 
 
 def test_quarantined_clips_are_no_gallery_and_no_query_is_an_error() -> None:
@@ -247,9 +245,8 @@ def test_quarantined_clips_are_no_gallery_and_no_query_is_an_error() -> None:
     wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.Unstored())
     rows = [clips.video_row(wanted, item_id=row.item_id) for row in sources]
     perturbed = [replace(rows[0], status="quarantined", stage="video", error="no"), rows[1]]
-    retrieval = scenarios.retrieval("t2v", perturbed, captions, scenarios.Clean(sources, captions), "gallery")
-    assert (retrieval.query_ids, ids(retrieval.gallery)) == (("2",), ["b"])
-    assert (retrieval.relevant, retrieval.missing) == (((0,),), 1)
+    queries, gallery, *counts = scenarios.retrieval("t2v", perturbed, captions, scenarios.Clean(sources, captions))
+    assert (ids(queries), ids(gallery), counts) == (["2"], ["b"], [[[0]], 1])
     sources = [source("a")]
     with pytest.raises(ManifestError, match="no query is left"):
         scenarios.retrieval("v2t", [bad_source("a")], [caption("1", "a")], scenarios.Clean(sources, []))

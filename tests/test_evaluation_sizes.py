@@ -34,7 +34,7 @@ def memory(given: config.Config, job: Any, group: str = ADAPTED, plan: DatasetPl
 
 
 def runs(given: config.Config, job: Any, group: str) -> list[Run]:
-    return planning.jobs(given, "demo")[planning.Job(*job, group)]
+    return planning.jobs(given, "demo", THOUSAND.listed)["/".join((*job, group))]
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_after_a_changed_caption_its_runs_are_made_again(evaluated: Project, tmp
     project.snakemake("tta_tiny")
     project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"ocr": {5: {"ratio": 0.9}}}
     config = config_file.parse(project.config)
-    parts = evaluation_paths.result_parts(config, "tiny", evaluation.jobs(config, "tiny", "adaptation"))
+    parts = evaluation_paths.result_parts(config, "tiny", evaluation.jobs(config, "tiny", len(IDS), "adaptation"))
     rerun = [part for part in parts if "/mm_robustness/character/" in part]
     journals = [project.root / layout.journal_of(Path(part)) for part in rerun]
     before = [len(path.read_text().splitlines()) for path in journals]
@@ -152,7 +152,7 @@ def test_another_seed_draws_its_order_and_its_mixture(evaluated: Project) -> Non
 
 def test_another_method_runs_alone(evaluated: Project) -> None:
     """The journals hold what was run before."""
-    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adapted.jsonl"
+    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/adapted.jsonl"
     before = journal.read_text().splitlines()
     project = changed(evaluated, methods=["tcr", "qbnorm", "dsl"])
     project.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)))

@@ -14,6 +14,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.config.sections import Config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.rows import Run
 from perturbations.evaluation.rules import loaded_model
 from perturbations.plan import paths
 
@@ -25,11 +26,17 @@ def evaluated(**settings: Any) -> Config:
     return configured(evaluation={"severities": [2], "methods": ["tent", "qbnorm"], "querybank": "train", **settings})
 
 
+def jobs(settings: Config, kind: str | None = None, listed: int = evaluation.FEW + 1) -> dict[str, list[Run]]:
+    return evaluation.jobs(settings, "tiny", listed, kind)
+
+
 def inputs_of(settings: Config, place: Sequence[str], group: str = "none") -> paths.Inputs:
+    return of_runs(settings, jobs(settings)["/".join((*place, group))])
+
+
+def of_runs(settings: Config, runs: Sequence[Run]) -> paths.Inputs:
     plans = planned(tiny={"s1": {"a"}, "s2": {"b"}})
-    job = evaluation.Job(*place, group)  # type: ignore[call-arg]
-    runs = evaluation.runs_of(evaluation.jobs(settings, "tiny"), job, "tiny")
-    return evaluation_paths.inputs(settings, job, runs, plans, lambda dataset: (f"{dataset}_c1", "c2"))
+    return evaluation_paths.inputs(settings, runs, plans, lambda dataset: (f"{dataset}_c1", "c2"))
 
 
 ENCODED = f"work/tiny/evaluation/{KEY}"
@@ -62,12 +69,12 @@ def test_what_is_perturbed_is_read_from_its_parts(side: str, direction: str) -> 
         suites={"msrvtt_p": {"severities": [2, 3]}},
         evaluation={"severities": [2], "suites": ["msrvtt_p"], "sides": [side]},
     )
-    every = evaluation.jobs(settings, "tiny", "evaluation")
-    jobs = {job[:4]: runs for job, runs in every.items() if job[:2] == (direction, side)}
-    assert len(jobs) > 1
+    every = jobs(settings, "evaluation")
+    wanted = {job: runs for job, runs in every.items() if job.startswith(f"{direction}/{side}/")}
+    assert len(wanted) > 1
     modality = {("v2t", "query"): "clips", ("t2v", "gallery"): "clips"}.get((direction, side), "captions")
-    for job, scenarios in jobs.items():
-        inputs = inputs_of(settings, job)
+    for scenarios in wanted.values():
+        inputs = of_runs(settings, scenarios)
         clips = dict.fromkeys(f"{scenario.perturbation}/{scenario.severity}" for scenario in scenarios)
         shards = [(part, shard) for part in clips for shard in ("s1", "s2")]
         parts = {
@@ -93,14 +100,23 @@ def test_only_a_method_that_needs_a_bank_gets_it(job: _Place, modality: str) -> 
         (evaluated(methods=["tcr", "csls", "invgc"], gallerybank="tiny"), {"bank": bank, "gallery_bank": gallery}),
     ):
         assert inputs_of(settings, job, "adapted") == without
-        groups = {name.group for name in evaluation.jobs(settings, "tiny")}
+        groups = {name.rpartition("/")[2] for name in jobs(settings)}
         (group,) = (name for name in groups if name.startswith("banks-"))
         assert inputs_of(settings, job, group) == {**without, **banks}
 
 
-def test_a_job_that_nobody_asks_for_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="asks for no evaluation v2t/query/mlvp/mixed/none of tiny"):
-        inputs_of(evaluated(), ("v2t", "query", "mlvp", "mixed"))
+def test_a_dataset_of_few_clips_has_a_job_per_direction_of_the_same_runs_and_inputs() -> None:
+    settings = evaluated(sides=["query", "gallery"], mixes=["mixed_severity"])
+    few, many = jobs(settings, "adaptation", evaluation.FEW), jobs(settings, "adaptation")
+    (bank,) = {name.rpartition("/")[2] for name in few} - {"adapted"}
+    assert [*few] == [f"{direction}/{group}" for group in ("adapted", bank) for direction in ("v2t", "t2v")]
+    assert [run for runs in few.values() for run in runs] == [run for runs in many.values() for run in runs]
+    for name, runs in few.items():
+        direction, _, group = name.partition("/")
+        parts = [of_runs(settings, own) for job, own in many.items() if job.split("/")[::4] == [direction, group]]
+        whole = of_runs(settings, runs)
+        for kind in ("clips", "texts", "mixes", "encoded"):
+            assert sorted(whole[kind]) == sorted({path for part in parts for path in part[kind]}), kind
 
 
 @pytest.mark.parametrize("name", ["fine tuned.pt", "quo'te\"s.pt", "$(touch pwned).pt"])
@@ -120,10 +136,10 @@ def test_a_model_is_the_demo_s_encoder_or_a_named_one(tmp_path: Path, name: str)
 
 def test_results_have_one_part_per_job_and_group() -> None:
     settings = evaluated(suites=["mlvp"], methods=["tent", "sar"], seeds=[42, 7])
-    places = dict.fromkeys("/".join(job[:4]) for job in evaluation.jobs(settings, "tiny"))
+    places = dict.fromkeys(job.rpartition("/")[0] for job in jobs(settings))
     assert len(places) > 2
     for kind, group in (("evaluation", "none"), ("adaptation", "adapted")):
-        assert evaluation_paths.result_parts(settings, "tiny", evaluation.jobs(settings, "tiny", kind)) == [
+        assert evaluation_paths.result_parts(settings, "tiny", jobs(settings, kind)) == [
             f"work/tiny/evaluation/{KEY}/{name}/{group}{seed}.parquet" for seed in ("", "-seed7") for name in places
         ]
 

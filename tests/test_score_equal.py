@@ -158,9 +158,8 @@ def evaluated(corpus: Corpus, model: Path, direction: str) -> tuple[list[ResultR
     items = encoded["captions" if direction == "v2t" else "clips"]
     few = Gallery(items.direction, items.features[:5].roll(1, -1))
     banks = {"bank": bank, "gallery_bank": few}
-    given = runner.EvaluationJob(runs, loaded, corpus.clean, encoded, banks, top_k=3)
-    rows, ranks = runner.evaluate(given, corpus.rows, corpus.folder / f"{direction}.jsonl")
-    return rows, ranks
+    given = runner.EvaluationJob(loaded, corpus.clean, encoded, corpus.rows, banks=banks, top_k=3)
+    return given.evaluate(runs, corpus.folder / f"{direction}.jsonl")
 
 
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])

@@ -89,6 +89,11 @@ def as_text(names: Iterable[str]) -> str:
     return json.dumps([*names], ensure_ascii=False)
 
 
+WORDS = {"instruction": "instruction", "tfcvr": "modified_caption", "gt": "target_narration"}
+"""A query's words, by the column that holds them: its instruction, the changed caption of its clip (TF-CVR), or its
+target's narration."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryRow:
     """Rows of the pool that a query retrieves from, or not; without a query: those of all queries."""

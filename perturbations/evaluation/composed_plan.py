@@ -17,7 +17,7 @@ from perturbations.composed.sources import check, gives_splits, target_of
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.evaluation import planning, sizes
-from perturbations.evaluation.planning import Job, Modality
+from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.rows import CLEAN_SCENARIO, COMPOSED, LISTED, Run, ScenarioKey
 from perturbations.manifest import layout
 from perturbations.plan import caption_recipes, recipe, sharding
@@ -113,14 +113,13 @@ def text_suites(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(half[0] for half in texts if half is not None))
 
 
-def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[Run]]:
-    """The runs of each job: those of the perturbations of query clips of one level, or those without."""
-    by_job: dict[Job, list[Run]] = {}
-    for run in scenarios(config, dataset):
+def jobs(config: configuration.Config, dataset: str, listed: int) -> dict[str, list[Run]]:
+    """The runs of each job: those of the perturbations of query clips of one category, or those without."""
+    by_job: dict[str, list[Run]] = {}
+    first, *_ = runs = scenarios(config, dataset)
+    for run in runs:
         clips, _ = halves(run)
-        level = planning.file_name(planning.category_of(run))
-        place = ("none", planning.CLEAN, planning.CLEAN) if clips is None else ("query", run.suite, level)
-        by_job.setdefault(Job(COMPOSED, *place, group="ways"), []).append(run)
+        by_job.setdefault(planning.job_of(run if clips else first, "ways", listed), []).append(run)
     return by_job
 
 
@@ -131,7 +130,7 @@ _WAYS = {"galleries", "deduplicate", "strategies", "words", "average", "shortlis
 
 
 def ways(config: configuration.Config) -> dict[str, Any]:
-    """How queries are used, as settings of a job (`composed.strategies.Ways`)."""
+    """How queries are used, as settings of a job (`composed_results.Ways`)."""
     held: dict[str, Any] = config.composed.model_dump(mode="json", include=_WAYS)
     averages = held.pop("average")
     return {**held, "averages": averages, "top_k": config.evaluation.top_k or _RETRIEVED}
@@ -147,13 +146,17 @@ def split_files(dataset: str) -> list[str]:
     return [layout.at(name, dataset=dataset) for name in SPLIT]
 
 
-def inputs(config: configuration.Config, job: Job, runs: Sequence[Run], plans: Plans) -> Inputs:
+def inputs(config: configuration.Config, runs: Sequence[Run], plans: Plans) -> Inputs:
     """The inputs of a job: the split, features of clips, parts of perturbed clips, markers of instructions."""
     dataset = runs[0].dataset
-    of_clips = dict.fromkeys(half[1:] for half, _ in map(halves, runs) if half is not None)
-    clips: list[str] = []
-    if of_clips:
-        clips = clip_inputs(config, dataset, job.corpus, of_clips, plans(dataset).shards)
+    of_suites: dict[str, dict[tuple[str, int], None]] = {}
+    for suite, *pair in (half for half, _ in map(halves, runs) if half is not None):
+        of_suites.setdefault(suite, {})[pair[0], pair[1]] = None
+    clips = [
+        path
+        for suite, pairs in of_suites.items()
+        for path in clip_inputs(config, dataset, suite, pairs, plans(dataset).shards)
+    ]
     own = sharding.composed(dataset)
     key = planning.model_key(config)
     return {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +15,21 @@ from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
 from perturbations.base.records import canonical, digest
-from perturbations.composed import strategies
 from perturbations.composed.manifests import names_of, restricted
 from perturbations.composed.split import Split
-from perturbations.composed.strategies import ScoredModel, Ways
 from perturbations.evaluation import composed_plan, encoding, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
-from perturbations.evaluation.composed_results import listed_sha256, scenario_rows
+from perturbations.evaluation.composed_results import ScoredModel, Ways, listed_sha256, scenario_rows, words_of
 from perturbations.evaluation.result_sets import scenario_name
-from perturbations.evaluation.results import Making
 from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run
 from perturbations.evaluation.stored_features import StoredFeatures, rows_of_ids
 from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE, TEXTS, VIDEOS, ClipRow, TextRow
 from perturbations.plan import sharding
-from perturbations.tta.gallery import Gallery
 
 _log = logging.getLogger("perturbations")
 
 
-@dataclass(frozen=True)
 class ComposedJob:
     """What the runs of a job share: the model, the split, the features of clean clips, and the ways to use queries.
 
@@ -42,13 +37,21 @@ class ComposedJob:
     manifests, whose words, distractors and galleries are in no column.
     """
 
-    backbone: LoadedBackbone
-    split: Split
-    clips: StoredFeatures
-    ways: Ways
-    settings: Mapping[str, Any]
-    reader: Reader = "pyav"
-    split_sha256: str = ""
+    def __init__(
+        self,
+        backbone: LoadedBackbone,
+        split: Split,
+        clips: StoredFeatures,
+        ways: Ways,
+        settings: Mapping[str, Any],
+        reader: Reader = "pyav",
+        split_sha256: str = "",
+    ) -> None:
+        self.backbone, self.split, self.clips, self.settings, self.reader = backbone, split, clips, settings, reader
+        self.ways = {**ways, "galleries": names_of(split, ways["galleries"])}
+        self._about = {"listed_sha256": listed_sha256(split), "checkpoint_sha256": backbone.sha256}
+        features = storage.sha256_of(clips.rows.tobytes())
+        self._shared = [features, split_sha256, clips.ids, dict(settings), self.ways, results.tools()]
 
     def evaluate(
         self, runs: Sequence[Run], journal: Path, journals: Sequence[Path] = ()
@@ -59,37 +62,27 @@ class ComposedJob:
         are left out. Only what a perturbation changes is evaluated: not "text" where clips are perturbed, nor "visual"
         where instructions are. Raises `ManifestError` where no query is left.
         """
-        return results.of_runs(runs, results.ResultJournal(journal, journals), lambda run: self.making)
+        return results.of_runs(runs, journal, journals, lambda run: self._making)
 
-    def making(self, planned: Run) -> Making:
+    def _making(self, planned: Run) -> results.Making:
         """The results of a scenario, in every way and gallery."""
-        listed, features, shared = self._hashes
-        hashes: dict[str, Any] = {"listed_sha256": listed, "checkpoint_sha256": self.backbone.sha256}
-        run = replace(planned, **hashes)
+        run = replace(planned, **self._about)
         clips, texts = _perturbed(run, self.split)
         identity = [[row.recipe_id, row.frames_sha256] for row in clips or ()]
         identity += [[row.recipe_id, row.text] for row in texts or ()]
-        return digest([run.columns(), features, shared, identity]), {}, partial(self._made, run, clips, texts)
-
-    @cached_property
-    def _hashes(self) -> tuple[str, str, str]:
-        """Hashes of what the split lists, of the clips' features, and of all else that runs share."""
-        features = storage.sha256_of(self.clips.rows.tobytes())
-        shared = [self.split_sha256, self.clips.ids, dict(self.settings), asdict(self.ways), results.tools()]
-        return listed_sha256(self.split), features, digest(shared)
+        return digest([run.columns(), self._shared, identity]), {}, partial(self._made, run, clips, texts)
 
     def _made(self, run: Run, clips: list[ClipRow] | None, texts: list[TextRow] | None) -> list[Finished]:
-        features = None if clips is None else self._features(clips, run)
+        features = None
+        if clips is not None:
+            num_frames = 1 if '"middle"' in (run.parameters or "") else run.num_frames
+            assert num_frames is not None
+            rows = np.empty((0, 1), np.float32)
+            if clips:
+                rows = encoding.vectors(encoding.encoded(self.backbone, clips, num_frames, self.reader))
+            features = StoredFeatures(Path(), tuple(row.item_id for row in clips), rows)
         instructions = None if texts is None else {row.caption_id: row.text for row in texts if row.accepted}
         return self.scored(run, features, instructions, [*(clips or ()), *(texts or ())])
-
-    def _features(self, clips: Sequence[ClipRow], run: Run) -> StoredFeatures:
-        if not clips:
-            return StoredFeatures(Path(), (), np.empty((0, 1), np.float32))
-        num_frames = 1 if '"middle"' in (run.parameters or "") else run.num_frames
-        assert num_frames is not None
-        features = encoding.encoded(self.backbone, clips, num_frames, self.reader)
-        return StoredFeatures(Path(), tuple(row.item_id for row in clips), encoding.vectors(features))
 
     def scored(
         self,
@@ -117,7 +110,7 @@ class ComposedJob:
         _log.info("%s: %d of %d queries", name, len(part.queries), len(self.split.queries))
         if not part.queries:
             raise ManifestError(f"{name}: no query is left: clips are quarantined, or words not accepted")
-        lines = {words: strategies.words_of(part, words) for words in self.ways.words}
+        lines = {words: words_of(part, words) for words in self.ways["words"]}
         if instructions is not None:
             lines = {"instruction": [instructions[query.query_id] for query in part.queries]}
         model = ScoredModel(
@@ -130,7 +123,7 @@ class ComposedJob:
             part,
             [model],
             run,
-            replace(self.ways, galleries=names_of(self.split, self.ways.galleries)),
+            self.ways,
             listed=len(self.split.queries),
             settings=self.settings,
             backend=canonical(results.backends(run.pretrained, perturbed)),
@@ -148,14 +141,8 @@ def _perturbed(run: Run, split: Split) -> tuple[list[ClipRow] | None, list[TextR
         asking = {query.clip_id for query in split.queries}
         parts = scenarios.parts_of(run.dataset, "clips", *half)
         rows = [row for part in parts for row in files.read_part(part, VIDEOS) if row.item_id in asking]
-        clips = [*sorted((row for row in rows if row.status == COMPLETE), key=lambda row: row.item_id)]
+        clips = sorted((row for row in rows if row.status == COMPLETE), key=lambda row: row.item_id)
     if other is not None:
         parts = scenarios.parts_of(sharding.composed(run.dataset), "captions", *other)
         texts = [row for part in parts for row in files.read_part(part, TEXTS) if isinstance(row, TextRow)]
     return clips, texts
-
-
-def clip_features(encoded: Gallery, clean: scenarios.Clean) -> StoredFeatures:
-    """One vector per clean clip, by its name, from the features that the rule `gallery` wrote."""
-    ids = tuple(map(scenarios.id_of, scenarios.usable(clean.sources, clean, "clips")))
-    return StoredFeatures(Path(), ids, encoding.vectors(encoded))

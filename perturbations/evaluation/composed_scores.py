@@ -14,10 +14,10 @@ from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
 from perturbations.base.records import canonical
 from perturbations.composed import audit, gallery_sets, manifests, sources
-from perturbations.composed.split import Split
-from perturbations.composed.strategies import WORDS, ScoredModel, Ways, words_of
-from perturbations.evaluation import composed_results, feature_sets, stored_features
+from perturbations.composed.split import WORDS, Split
+from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation.composed_plan import scenario_of
+from perturbations.evaluation.composed_results import ScoredModel, listed_sha256, scenario_rows, words_of
 from perturbations.evaluation.feature_sets import FeatureSet
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import (
@@ -32,7 +32,7 @@ from perturbations.evaluation.rows import (
     rows_of,
 )
 from perturbations.evaluation.stored_features import PooledAs, StoredFeatures
-from perturbations.retrieval.composed import GIVEN, GLOBAL_KS, LOCAL_KS
+from perturbations.retrieval.composed import AVERAGES, GIVEN, GLOBAL_KS, LOCAL_KS
 
 _log = logging.getLogger("perturbations")
 
@@ -79,21 +79,21 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
         model = _model(wanted.model, split, clips[None], texts[None], words, wanted.frames)
         cases = _cases(split, texts, clips, model, wanted)
     models = _models(split, model, words, wanted)
-    ways = Ways(
-        galleries=_galleries(split, wanted.galleries),
-        strategies=wanted.strategies if wanted.similarities is None else GIVEN,
-        words=words,
-        deduplicate=wanted.deduplicate,
-        shortlist=wanted.shortlist,
-        top_k=wanted.top_k,
-    )
     how = {name: getattr(wanted, name) for name in ("frames", "deduplicate", "shortlist")}
-    listed_sha256 = composed_results.listed_sha256(split)
+    ways = {
+        **how,
+        "galleries": _galleries(split, wanted.galleries),
+        "strategies": wanted.strategies if wanted.similarities is None else GIVEN,
+        "words": words,
+        "averages": AVERAGES,
+        "first_stage": ("visual",),
+        "top_k": wanted.top_k,
+    }
+    about = {"method": COMPOSED, "parameters": canonical(how), "listed_sha256": listed_sha256(split)}
     made: list[Finished] = []
     for scenario, own, part in cases:
-        about = {"method": COMPOSED, "parameters": canonical(how), "listed_sha256": listed_sha256}
         run = given_run(wanted.dataset, own.name, scenario, COMPOSED, FEATURES, **about)
-        made += composed_results.scenario_rows(
+        made += scenario_rows(
             part,
             models if scenario.side == "none" else [own],
             run,
@@ -142,12 +142,8 @@ def _cases(
         part = _available(split, held, {query.query_id: query.clip_id for query in split.queries})
         kept = {query.query_id for query in part.queries}
         places = [place for place, query in enumerate(split.queries) if query.query_id in kept]
-        own = ScoredModel(
-            name=model.name,
-            clips=model.clips,
-            texts={name: rows[places] for name, rows in model.texts.items()},
-            queries=stored_features.rows_of_ids(held, [query.clip_id for query in part.queries]),
-        )
+        asking = stored_features.rows_of_ids(held, [query.clip_id for query in part.queries])
+        own = replace(model, texts={name: rows[places] for name, rows in model.texts.items()}, queries=asking)
         cases.append((scenario_of(_half(scenario), None), own, part))
     for scenario, path in feature_sets.perturbed(texts).items():
         held = stored_features.read(path).unique()

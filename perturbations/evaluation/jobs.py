@@ -96,7 +96,7 @@ def evaluate(
     `banks` are the datasets of banks, by name; `ways` of composed retrieval those to use queries.
     """
     need_models()
-    from perturbations.evaluation import encoding
+    from perturbations.evaluation import composed_runner, encoding, planning, runner
     from perturbations.evaluation.results import other_journals
     from perturbations.evaluation.rows import RANKS, RESULTS, from_settings
     from perturbations.manifest import files
@@ -106,6 +106,7 @@ def evaluate(
     loaded = load_model(model, device)
     settings = {name: model[name] for name in ("revision", "files") if name in model}
     first, journal = planned[0], layout.journal_of(results)
+    job: runner.EvaluationJob | composed_runner.ComposedJob
 
     def encoded(dataset: str, modality: Modality) -> Gallery:
         return encoding.read(
@@ -113,49 +114,47 @@ def evaluate(
         )
 
     if ways is None:
-        from perturbations.evaluation import planning, runner
-
         kinds = {"bank": planning.asks(first.direction), "gallery_bank": planning.answers(first.direction)}
         job = runner.EvaluationJob(
-            planned,
             loaded,
             clean,
-            {name: encoded(first.dataset, name) for name in planning.encoded_of(first.direction, first.side)},
-            {name: encoded(dataset, kinds[name]) for name, dataset in (banks or {}).items()},
-            settings if top_k is None else {**settings, "top_k": top_k},
-            top_k,
-            reader,
+            {name: encoded(first.dataset, name) for name in planning.encoded_of(planned)},
+            _perturbed_rows(clean),
+            banks={name: encoded(dataset, kinds[name]) for name, dataset in (banks or {}).items()},
+            settings=settings if top_k is None else {**settings, "top_k": top_k},
+            top_k=top_k,
+            reader=reader,
         )
-        rows, of_ranks = runner.evaluate(job, _perturbed_rows(first, clean), journal, other_journals(journal))
     else:
         from perturbations.composed import manifests
-        from perturbations.composed.strategies import Ways
-        from perturbations.evaluation import composed_plan, composed_runner
+        from perturbations.evaluation import composed_plan, scenarios
+        from perturbations.evaluation.stored_features import StoredFeatures
 
         how = json.loads(first.parameters or "{}")
         split, _ = manifests.read(Path(layout.folder("composed_queries", dataset=first.dataset)))
         split_sha256 = digest([storage.sha256(Path(path)) for path in composed_plan.split_files(first.dataset)])
         of_clips = encoded(first.dataset, "middle" if how["frames"] == "middle" else "clips")
-        features = composed_runner.clip_features(of_clips, clean)
+        ids = tuple(map(scenarios.id_of, scenarios.usable(clean.sources, clean, "clips")))
+        features = StoredFeatures(Path(), ids, encoding.vectors(of_clips))
         about = {**settings, **how, "pretrained": first.pretrained, "num_frames": first.num_frames}
-        composed = composed_runner.ComposedJob(loaded, split, features, Ways(**ways), about, reader, split_sha256)
-        rows, of_ranks = composed.evaluate(planned, journal, other_journals(journal))
+        job = composed_runner.ComposedJob(loaded, split, features, ways, about, reader, split_sha256)
+    rows, of_ranks = job.evaluate(planned, journal, other_journals(journal))
     files.write(results, RESULTS, rows)
     files.write(ranks, RANKS, of_ranks)
 
 
-def _perturbed_rows(job: Run, clean: Clean) -> Callable[[Run, Modality], tuple[list[CandidateRow], str]]:
-    """Reads the perturbed rows of a run of a job: those of the parts of its scenario, or of a mix."""
+def _perturbed_rows(clean: Clean) -> Callable[[Run, Modality], tuple[list[CandidateRow], str]]:
+    """Reads the perturbed rows of a run: those of the parts of its scenario, or of a mix."""
     from perturbations.evaluation import planning, scenarios
     from perturbations.evaluation.rows import LISTED, order_of
     from perturbations.manifest import files
     from perturbations.manifest.kinds import VIDEOS
     from perturbations.plan import mixes
 
-    names = {"dataset": job.dataset, "suite": job.suite}
-    read_videos = cache(partial(files.read_part, kind=VIDEOS))  # once for all mixed scenarios of the job
+    read_videos = cache(partial(files.read_part, kind=VIDEOS))  # once for all mixed scenarios of a suite
 
     def perturbed(run: Run, modality: Modality) -> tuple[list[CandidateRow], str]:
+        names = {"dataset": run.dataset, "suite": run.suite}
         if run.mix is not None and planning.is_drawn(run.mix, run.seed):
             videos = Path(layout.at("videos", **names))
             batches = scenarios.batches_of_clips(clean, run.seed, run.batch_size or 1)

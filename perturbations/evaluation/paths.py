@@ -12,7 +12,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.shown import plural
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning
-from perturbations.evaluation.planning import Job, Modality
+from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.rows import COMPOSED, Run
 from perturbations.manifest import layout
@@ -39,10 +39,10 @@ def skipped(config: configuration.Config, dataset: str) -> list[Skipped]:
     ]
 
 
-def result_parts(config: configuration.Config, dataset: str, jobs: Iterable[Job]) -> list[str]:
+def result_parts(config: configuration.Config, dataset: str, jobs: Iterable[str]) -> list[str]:
     """The results that jobs write: one file per job."""
     key = planning.model_key(config)
-    return [layout.at("evaluation_part", dataset=dataset, model=key, **job._asdict()) for job in jobs]
+    return [layout.at("evaluation_part", dataset=dataset, model=key, job=job) for job in jobs]
 
 
 def encoder(config: configuration.Config) -> str:
@@ -64,31 +64,38 @@ def model_inputs(config: configuration.Config) -> Inputs:
     return inputs
 
 
-def inputs(
-    config: configuration.Config, job: Job, runs: Sequence[Run], plans: Plans, caption_shards: CaptionShards
-) -> Inputs:
+def inputs(config: configuration.Config, runs: Sequence[Run], plans: Plans, caption_shards: CaptionShards) -> Inputs:
     """The inputs of a job besides its model and the clean clips: what is perturbed or encoded, and banks."""
-    dataset = runs[0].dataset
+    dataset, direction = runs[0].dataset, runs[0].direction
 
     def encoded(collection: str, modality: Modality) -> str:
         return layout.at("encoded", dataset=collection, model=runs[0].model_key, modality=modality)
 
-    plain = dict.fromkeys((run.perturbation, run.severity) for run in runs if run.mix is None)
-    clips: list[str] = []
-    if plain and planning.perturbs("clips", job.direction, job.side):
-        clips = clip_inputs(config, dataset, job.corpus, plain, plans(dataset).shards)
-    texts: list[str] = []
-    if planning.perturbs("captions", job.direction, job.side):
-        texts = of_shards("text_marker", dataset, caption_shards(dataset), suite=job.corpus)
-    mixes = {"videos" if planning.is_drawn(run.mix, run.seed) else run.mix for run in runs if run.mix is not None}
+    clips: dict[str, dict[tuple[str, int | None], None]] = {}
+    texts: dict[str, None] = {}
+    mixes: set[str] = set()
+    for run in runs:
+        if run.mix is not None:
+            kind = "videos" if planning.is_drawn(run.mix, run.seed) else run.mix
+            mixes.add(layout.at(kind, dataset=dataset, suite=run.suite))
+        elif planning.perturbs("clips", direction, run.side):
+            clips.setdefault(run.suite, {})[run.perturbation, run.severity] = None
+        if planning.perturbs("captions", direction, run.side):
+            texts[run.suite] = None
     named: Inputs = {
         "captions": layout.at("captions", dataset=dataset),
-        "clips": clips,
-        "texts": texts,
-        "mixes": sorted(layout.at(mix, dataset=dataset, suite=job.corpus) for mix in mixes),
-        "encoded": [encoded(dataset, name) for name in planning.encoded_of(job.direction, job.side)],
+        "clips": [
+            path
+            for suite, own in clips.items()
+            for path in clip_inputs(config, dataset, suite, own, plans(dataset).shards)
+        ],
+        "texts": [
+            path for suite in texts for path in of_shards("text_marker", dataset, caption_shards(dataset), suite=suite)
+        ],
+        "mixes": sorted(mixes),
+        "encoded": [encoded(dataset, name) for name in planning.encoded_of(runs)],
     }
-    kinds = {"bank": planning.asks(job.direction), "gallery_bank": planning.answers(job.direction)}
+    kinds = {"bank": planning.asks(direction), "gallery_bank": planning.answers(direction)}
     banks = planning.banks_of(config, runs)
     return named | {name: encoded(collection, kinds[name]) for name, collection in banks.items()}
 

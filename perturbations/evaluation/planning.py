@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
@@ -41,20 +41,6 @@ MODALITIES: tuple[Modality, ...] = ("clips", "captions")
 `middle` frame alone."""
 
 
-class Job(NamedTuple):
-    """The fields of the path of a job's results: its runs differ in the rest, so that a model is loaded once for all.
-
-    `level` is a category as `file_name` writes it, and `group` holds methods that run in the same jobs: other methods
-    leave these jobs as they are.
-    """
-
-    direction: str
-    side: str
-    corpus: str
-    level: str
-    group: str
-
-
 def asks(direction: str) -> Modality:
     """What the queries of a direction are."""
     return "clips" if direction == "v2t" else "captions"
@@ -70,13 +56,18 @@ def perturbs(modality: Modality, direction: str, side: str) -> bool:
     return side == "both" or side == ("query" if asks(direction) == modality else "gallery")
 
 
-def encoded_of(direction: str, side: str) -> list[Modality]:
+def encoded_of(runs: Iterable[Run]) -> list[Modality]:
     """The clean clips or captions whose features a job reads.
 
     Clean queries of a clean gallery are encoded as perturbed ones are, so that their time is measured.
     """
-    clean = [name for name in MODALITIES if not perturbs(name, direction, side)]
-    return [name for name in clean if side != "none" or name != asks(direction)]
+    read = {
+        name
+        for run in runs
+        for name in MODALITIES
+        if not perturbs(name, run.direction, run.side) and (run.side != "none" or name != asks(run.direction))
+    }
+    return sorted(read)
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -119,11 +110,6 @@ def category_of(scenario: ScenarioKey | Run) -> str:
     if scenario.suite == CLEAN:
         return CLEAN
     return MIXED if scenario.mix else registry.get(f"{scenario.suite}/{scenario.perturbation}").category
-
-
-def file_name(level: str) -> str:
-    """A category's name as a part of a path."""
-    return "".join(letter if letter.isalnum() else "_" for letter in level.lower())
 
 
 def scenarios(config: configuration.Config, dataset: str) -> list[Run]:
@@ -300,22 +286,27 @@ def _groups(config: configuration.Config, kind: str | None) -> dict[str, tuple[i
     return grouped
 
 
-def jobs(config: configuration.Config, dataset: str, kind: str | None = None) -> dict[Job, list[Run]]:
-    """The runs of each job, of one of `rows.KINDS` or of both."""
-    by_job: dict[Job, list[Run]] = {}
+FEW = 200
+"""Clips: of so few, the runs of a category take less time than the start of a job with its model."""
+
+
+def job_of(run: Run, group: str, listed: int) -> str:
+    """The job of a run, as its path names it: "v2t/query/mlvp/low/adapted", of a dataset of few clips "v2t/adapted".
+
+    `group` is of methods that run in the same jobs: other methods leave these jobs as they are.
+    """
+    category = re.sub(r"[^a-z0-9]", "_", category_of(run).lower())
+    return "/".join([run.direction, *([] if listed <= FEW else [run.side, run.suite, category]), group])
+
+
+def jobs(config: configuration.Config, dataset: str, listed: int, kind: str | None = None) -> dict[str, list[Run]]:
+    """The runs of each job, of one of `rows.KINDS` or of both; `listed` is the number of the dataset's clips."""
+    by_job: dict[str, list[Run]] = {}
     asked = scenarios(config, dataset)
     for group, (seed, settings) in _groups(config, kind).items():
         for run in asked:
-            job = Job(run.direction, run.side, run.suite, file_name(category_of(run)), group)
-            by_job.setdefault(job, []).extend(by_method(run, setting, seed) for setting in settings)
+            by_job.setdefault(job_of(run, group, listed), []).extend(by_method(run, own, seed) for own in settings)
     return by_job
-
-
-def runs_of(known: Mapping[Job, list[Run]], job: Job, dataset: str) -> list[Run]:
-    """The runs of a job; raises `ConfigError` for one that the configuration does not ask for."""
-    if job not in known:
-        raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
-    return known[job]
 
 
 def banks_of(config: configuration.Config, runs: Sequence[Run]) -> Mapping[str, str]:

@@ -30,12 +30,21 @@ Making = tuple[str, Mapping[str, Any], Callable[[], list[Finished]]]
 
 
 def of_runs(
-    runs: Sequence[Run], journal: ResultJournal, scenario_of: Callable[[Run], Callable[[Run], Making]]
+    runs: Sequence[Run], path: Path, others: Iterable[Path], scenario_of: Callable[[Run], Callable[[Run], Making]]
 ) -> tuple[list[ResultRow], list[RankRow]]:
-    """The rows of results and of ranks of a job's runs; those in the journal are not made again.
+    """The rows of results and of ranks of a job's runs.
 
-    `scenario_of` prepares a scenario, whose runs stand together, from the first of them.
+    Each is put to the journal `path` when it is made, so that an interrupted job goes on where it was; what is there,
+    or in `others`, the journals of jobs on the same scenarios, is not made again. `scenario_of` prepares a scenario,
+    whose runs stand together, from the first of them.
     """
+    done = {key: finished for other in others for key, finished in _read(other).items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file():
+        own = _read(path)
+        # Written again, so that the next line is not appended to a line that a kill cut short.
+        storage.write_text(path, "".join(_line(key, finished) for key, finished in own.items()))
+        done |= own
     made: list[Finished] = []
     for _, members in groupby(runs, key=lambda run: run.scenario):
         planned = list(members)
@@ -43,33 +52,12 @@ def of_runs(
         making = scenario_of(planned[0])
         for run in planned:
             key, about, make = making(run)
-            made += [(replace(row, **about), queries) for row, queries in journal.finished(key, make)]
+            if key not in done:
+                done[key] = make()
+                with storage.output_errors(path), path.open("a", encoding="utf-8") as file:
+                    file.write(_line(key, done[key]))
+            made += [(replace(row, **about), queries) for row, queries in done[key]]
     return rows_of(made)
-
-
-class ResultJournal:
-    """The results that a job has made, by their keys, in a file, so that an interrupted job goes on where it was.
-
-    Those of `others`, the journals of jobs on the same scenarios, count too.
-    """
-
-    def __init__(self, path: Path, others: Iterable[Path] = ()) -> None:
-        self._path = path
-        self._done = {key: runs for other in others for key, runs in _read(other).items()}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_file():
-            own = _read(path)
-            # Written again, so that the next line is not appended to a line that a kill cut short.
-            storage.write_text(path, "".join(_line(key, runs) for key, runs in own.items()))
-            self._done |= own
-
-    def finished(self, key: str, make: Callable[[], list[Finished]]) -> list[Finished]:
-        """The results of a key: those that are kept, or those that are made now."""
-        if key not in self._done:
-            self._done[key] = make()
-            with storage.output_errors(self._path), self._path.open("a", encoding="utf-8") as file:
-                file.write(_line(key, self._done[key]))
-        return self._done[key]
 
 
 def other_journals(journal: Path) -> list[Path]:

@@ -37,8 +37,6 @@ KINDS = ("adaptation", "evaluation", COMPOSED)
 """What `tta_<dataset>`, `evaluate_<dataset>` and `composed_<dataset>` make; an adaptation includes the model without
 adaptation."""
 
-DIRECTIONS = ("v2t", "t2v", COMPOSED)
-
 
 class ScenarioKey(NamedTuple):
     """What is perturbed in a scenario; None where it has no such thing. `Run` says what each is."""
@@ -309,16 +307,14 @@ def places_of(query_ids: Iterable[str], seed: int) -> list[int]:
 
 # --- paths: `model` is the key of a configured model ------------------------------------------------------------------
 
-_JOB = "{direction}/{side}/{corpus}/{level}/{group}"
-
 TABLES = ".tables"
 """The ending of the folder of a page's tables, which lies beside the page. No dataset's name has a dot."""
 
 PLACES = {
     "checked_model": "work/models/{model}.json",
     "encoded": "work/{dataset}/evaluation/{model}/{modality}.safetensors",
-    "evaluation_part": "work/{dataset}/evaluation/{model}/" + _JOB + ".parquet",
-    "evaluation_ranks": "work/{dataset}/evaluation/{model}/" + _JOB + ".ranks.parquet",
+    "evaluation_part": "work/{dataset}/evaluation/{model}/{job}.parquet",
+    "evaluation_ranks": "work/{dataset}/evaluation/{model}/{job}.ranks.parquet",
     "results_page": "manifests/report.html",
     "results_tables": f"manifests/report{TABLES}",
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
+
+from snakemake.exceptions import WorkflowError
 
 from perturbations.base.records import canonical
 from perturbations.config.sections import Config
@@ -33,6 +36,10 @@ def where(config: Config) -> dict[str, object]:
     return {"device": config.evaluation.device, "reader": config.evaluation.reader}
 
 
+def _is_composed(wildcards: Wildcards) -> bool:
+    return str(wildcards.job).startswith(f"{COMPOSED}/")
+
+
 class EvaluationRules:
     """The functions of the rules of evaluations.
 
@@ -49,9 +56,9 @@ class EvaluationRules:
         self._jobs = cache(user_mistakes()(self._planned))
         self._reported = cache(lambda: paths.reported(self.config, requested()))
 
-    def _planned(self, model: str, dataset: str, direction: str) -> dict[planning.Job, list[Run]]:
-        jobs = composed_plan.jobs if direction == COMPOSED else planning.jobs
-        return jobs(self.models[model], dataset)
+    def _planned(self, model: str, dataset: str, composed: bool) -> dict[str, list[Run]]:
+        jobs = composed_plan.jobs if composed else planning.jobs
+        return jobs(self.models[model], dataset, self._corpora.plan(dataset).listed)
 
     def _model(self, wildcards: Wildcards) -> Config:
         return self.models[wildcards.model]
@@ -60,12 +67,11 @@ class EvaluationRules:
         section: Evaluation = self._model(wildcards).evaluation
         return section
 
-    def _job(self, wildcards: Wildcards) -> planning.Job:
-        return planning.Job(*(getattr(wildcards, name) for name in planning.Job._fields))
-
     def _runs(self, wildcards: Wildcards) -> list[Run]:
-        known = self._jobs(wildcards.model, wildcards.dataset, wildcards.direction)
-        return planning.runs_of(known, self._job(wildcards), wildcards.dataset)
+        known = self._jobs(wildcards.model, wildcards.dataset, _is_composed(wildcards))
+        if wildcards.job not in known:
+            raise WorkflowError(f"config.yaml asks for no evaluation {wildcards.job} of {wildcards.dataset}")
+        return known[wildcards.job]
 
     def run(self, wildcards: Wildcards, input: object) -> str:
         """Where and with what a job runs: Snakemake does not compare it, as functions of inputs are not."""
@@ -113,11 +119,11 @@ class EvaluationRules:
     @user_mistakes()
     def job_inputs(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
         """The inputs of `evaluate` by name: the model, what is perturbed, what is encoded, and banks."""
-        config, job, runs = self._model(wildcards), self._job(wildcards), self._runs(wildcards)
-        if job.direction == COMPOSED:
-            return paths.model_inputs(config) | composed_plan.inputs(config, job, runs, self._corpora.plan)
+        config, runs = self._model(wildcards), self._runs(wildcards)
+        if _is_composed(wildcards):
+            return paths.model_inputs(config) | composed_plan.inputs(config, runs, self._corpora.plan)
         of_corpora = self._corpora.plan, self._corpora.caption_shards
-        return paths.model_inputs(config) | paths.inputs(config, job, runs, *of_corpora)
+        return paths.model_inputs(config) | paths.inputs(config, runs, *of_corpora)
 
     def job_settings(self, wildcards: Wildcards) -> str:
         """Settings of `evaluate`."""
@@ -126,7 +132,7 @@ class EvaluationRules:
             "runs": as_settings(runs),
             "model": loaded_model(config, self._files_sha256(wildcards.model)),
         }
-        if wildcards.direction == COMPOSED:
+        if _is_composed(wildcards):
             return canonical({**settings, "ways": composed_plan.ways(config)})
         settings["banks"] = planning.banks_of(config, runs)
         settings["rejected"] = self._corpora.plan(wildcards.dataset).rejected_captions
@@ -135,23 +141,33 @@ class EvaluationRules:
 
     def job_mb(self, wildcards: Wildcards, attempt: int) -> int:
         """Memory of `evaluate`."""
-        if wildcards.direction == COMPOSED:
+        if _is_composed(wildcards):
             return 6000 << (attempt - 1)
         plan = self._corpora.plan(wildcards.dataset)
         return sizes.job_memory_mb(self._model(wildcards), self._runs(wildcards), plan) << (attempt - 1)
 
     def job_minutes(self, wildcards: Wildcards, attempt: int) -> int:
         """Time of `evaluate`."""
-        minutes = composed_plan.job_minutes if wildcards.direction == COMPOSED else sizes.job_minutes
+        minutes = composed_plan.job_minutes if _is_composed(wildcards) else sizes.job_minutes
         plan = self._corpora.plan(wildcards.dataset)
         return minutes(self._model(wildcards), self._runs(wildcards), plan) << (attempt - 1)
+
+    def priority(self, wildcards: Wildcards) -> int:
+        """The longer a job, the earlier it starts, so that no core idles at the end; checks of models have 100."""
+        if _is_composed(wildcards):
+            return 0
+        seconds = sizes.job_seconds(
+            self._model(wildcards), self._runs(wildcards), self._corpora.plan(wildcards.dataset)
+        )
+        return round(4 * math.log2(1 + seconds))
 
     def result_parts(self, wildcards: Wildcards) -> list[str]:
         """The parts of an evaluation's results."""
         config, dataset = self._model(wildcards), wildcards.dataset
+        listed = self._corpora.plan(dataset).listed
         if wildcards.kind == COMPOSED:
-            return paths.result_parts(config, dataset, composed_plan.jobs(config, dataset))
-        return paths.result_parts(config, dataset, planning.jobs(config, dataset, wildcards.kind))
+            return paths.result_parts(config, dataset, composed_plan.jobs(config, dataset, listed))
+        return paths.result_parts(config, dataset, planning.jobs(config, dataset, listed, wildcards.kind))
 
     def result_settings(self, wildcards: Wildcards) -> str:
         """Settings of `results`."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import digest
-from perturbations.evaluation.planning import DirectionName, Modality, perturbs
+from perturbations.evaluation.planning import MODALITIES, Modality, perturbs
 from perturbations.evaluation.rows import Run, places_of
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
@@ -40,28 +40,9 @@ class Clean:
         return digest([items, sorted((row.caption_id, row.item_id, row.text) for row in self.captions)])
 
 
-@dataclass(frozen=True)
-class Retrieval:
-    """Queries and a gallery, sorted by their ids, and per query the places of its items in the gallery.
-
-    `missing` counts listed queries that are left out: quarantined, not accepted, or without a relevant item.
-    """
-
-    direction: DirectionName
-    side: str
-    queries: tuple[ScenarioRow, ...]
-    gallery: tuple[ScenarioRow, ...]
-    relevant: tuple[tuple[int, ...], ...]
-    missing: int
-
-    @property
-    def query_ids(self) -> tuple[str, ...]:
-        """The ids of the queries."""
-        return tuple(map(id_of, self.queries))
-
-    def is_perturbed(self, part: str) -> bool:
-        """Whether the "query" part or the "gallery" part is perturbed."""
-        return self.side in (part, "both")
+Retrieval = tuple[list[ScenarioRow], list[ScenarioRow], list[list[int]], int]
+"""Queries and a gallery, sorted by their ids, per query the places of its items in the gallery, and how many listed
+queries are left out: quarantined, not accepted, or without a relevant item."""
 
 
 def id_of(row: ScenarioRow) -> str:
@@ -89,11 +70,7 @@ def batches_of_clips(clean: Clean, seed: int, size: int) -> list[list[str]]:
 
 
 def retrieval(
-    direction: DirectionName,
-    clips: Sequence[CandidateRow],
-    captions: Sequence[CandidateRow],
-    clean: Clean,
-    side: str = "none",
+    direction: str, clips: Sequence[CandidateRow], captions: Sequence[CandidateRow], clean: Clean
 ) -> Retrieval:
     """Clips that ask for their captions (v2t), or captions that ask for their clips (t2v).
 
@@ -111,8 +88,7 @@ def retrieval(
     if not answered:
         raise ManifestError("no query is left: every clip is quarantined, or none has a caption")
     listed = len(clean.sources) if direction == "v2t" else len(clean.captions) + clean.rejected
-    relevant = tuple(tuple(places[row.item_id]) for row in answered)
-    return Retrieval(direction, side, tuple(answered), tuple(gallery), relevant, listed - len(answered))
+    return answered, gallery, [places[row.item_id] for row in answered], listed - len(answered)
 
 
 def of_run(run: Run, perturbed: Perturbed, clean: Clean) -> tuple[Retrieval, str]:
@@ -120,15 +96,14 @@ def of_run(run: Run, perturbed: Perturbed, clean: Clean) -> tuple[Retrieval, str
 
     Raises `ManifestError` when no query is left.
     """
-    assert run.direction != "composed"
     rows: dict[str, Sequence[CandidateRow]] = {"clips": clean.sources, "captions": clean.captions}
     hashes = []
-    for modality in ("clips", "captions"):
+    for modality in MODALITIES:
         if perturbs(modality, run.direction, run.side):
             candidates, sha256 = perturbed(run, modality)
             rows[modality] = [row for row in candidates if _is_of(row, run)]
             hashes.append(sha256)
-    return retrieval(run.direction, rows["clips"], rows["captions"], clean, run.side), " ".join(hashes)
+    return retrieval(run.direction, rows["clips"], rows["captions"], clean), " ".join(hashes)
 
 
 def _is_of(row: CandidateRow, run: Run) -> bool:

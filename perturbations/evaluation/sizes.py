@@ -92,13 +92,18 @@ def encoding_minutes(
 
 
 def job_minutes(config: configuration.Config, runs: Sequence[Run], plan: DatasetPlan) -> int:
-    """The time that a job of `evaluate` requests: per scenario, each method's passes over what is perturbed."""
-    direction, side = runs[0].direction, runs[0].side
+    """The time that a job of `evaluate` requests."""
+    return min(_MOST_MINUTES, costs.requested_minutes(job_seconds(config, runs, plan)))
+
+
+def job_seconds(config: configuration.Config, runs: Sequence[Run], plan: DatasetPlan) -> float:
+    """The estimated time of a job of `evaluate`: per scenario, each method's passes over what is perturbed."""
+    direction = runs[0].direction
     passes = sum(_ADAPTING if methods.method(run.method).adapts else 1 for run in runs)
     seconds = passes * _seconds(config, plan, planning.asks(direction))
-    if planning.perturbs(planning.answers(direction), direction, side):
-        seconds += len({run.scenario for run in runs}) * _seconds(config, plan, planning.answers(direction))
-    return min(_MOST_MINUTES, costs.requested_minutes(seconds))
+    answering = planning.answers(direction)
+    galleries = {run.scenario for run in runs if planning.perturbs(answering, direction, run.side)}
+    return seconds + len(galleries) * _seconds(config, plan, answering)
 
 
 def _seconds(config: configuration.Config, plan: DatasetPlan, modality: planning.Modality) -> float:

@@ -1,6 +1,6 @@
 # Retrieval on the corpora: without adaptation (evaluate_<dataset>), with test-time adaptation (tta_<dataset>), and by a
 # clip and an instruction (composed_<dataset>, egocvr).
-from perturbations.evaluation.rows import DIRECTIONS, KINDS
+from perturbations.evaluation.rows import KINDS
 from perturbations.evaluation.rules import EvaluationRules
 
 EVALUATION = EvaluationRules(JOBS, requested_targets)
@@ -8,11 +8,9 @@ EVALUATION = EvaluationRules(JOBS, requested_targets)
 
 # `model` is the key of a configured model; the results of other models are files that no rule makes.
 wildcard_constraints:
-    direction="|".join(DIRECTIONS),
-    side="none|query|gallery|both",
     modality="clips|captions|middle",
     model="|".join(EVALUATION.models),
-    group="[a-z0-9_-]+",
+    job="[a-z0-9_/-]+",
     kind="|".join(KINDS),
 
 
@@ -71,12 +69,13 @@ rule evaluate:
         checked="work/models/{model}.json",
         sources="manifests/{dataset}/sources.parquet",
     output:
-        results="work/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.parquet",
-        ranks="work/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.ranks.parquet",
+        results="work/{dataset}/evaluation/{model}/{job}.parquet",
+        ranks="work/{dataset}/evaluation/{model}/{job}.ranks.parquet",
     log:
-        "work/logs/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.log",
+        "work/logs/{dataset}/evaluation/{model}/{job}.log",
     benchmark:
-        "work/benchmarks/{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}.tsv"
+        "work/benchmarks/{dataset}/evaluation/{model}/{job}.tsv"
+    priority: EVALUATION.priority
     threads: EVALUATION.threads
     resources:
         mem_mb=EVALUATION.job_mb,
