@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from perturbations.evaluation.protocols import cells
 from perturbations.evaluation.protocols import registry as protocols
@@ -35,34 +35,35 @@ def lines() -> Iterator[CoverageLine]:
     with COVERAGE.open(encoding="utf-8", newline="") as file:
         written = list(csv.DictReader(file))
     for paper, own in protocols.papers().items():
-        yield from _tables(own)
-        for kind, target in (("video", own.suite), ("text", f"text_{own.suite}")):
-            if own.suite and (entries := suites.perturbations(own.suite, kind)):
-                how = f"`snakemake {target}_<dataset>`; `perturb list {own.suite}`"
-                yield CoverageLine(own.title, f"perturbations of {kind}s", str(len(entries)), "yes", how)
+        yield from _tables(paper, own)
+        title, suite = own["title"], own.get("suite")
+        for kind, target in (("video", suite), ("text", f"text_{suite}")):
+            if suite and (entries := suites.perturbations(suite, kind)):
+                how = f"`snakemake {target}_<dataset>`; `perturb list {suite}`"
+                yield CoverageLine(title, f"perturbations of {kind}s", str(len(entries)), "yes", how)
         for row in written:
             if row["paper"] == paper:
-                yield CoverageLine(own.title, row["place"], row["what"], row["answer"], row["how"])
+                yield CoverageLine(title, row["place"], row["what"], row["answer"], row["how"])
 
 
-def _tables(paper: protocols.PaperProtocols) -> Iterator[CoverageLine]:
+def _tables(paper: str, about: Mapping[str, Any]) -> Iterator[CoverageLine]:
     """The tables of results, those together of which the same is true."""
     known = cells()
-    presets = {table: own.name for own in paper.protocols for table in own.tables}
+    presets = {table: own.name for own in protocols.protocols().values() if own.paper == paper for table in own.tables}
     groups: dict[tuple[str, str], list[str]] = {}
     sizes: Counter[tuple[str, str]] = Counter()
-    for number, of_table in known[known["paper"] == paper.paper].groupby("table", sort=False):
+    for number, of_table in known[known["paper"] == paper].groupby("table", sort=False):
         table = str(number)
         counts = {str(status): int(count) for status, count in of_table["status"].value_counts().items()}
         key = _answer(counts, of_table.loc[~of_table["status"].isin(_YES), "reason"], presets.get(table, ""), table)
         groups.setdefault(key, []).append(table)
         sizes[key] += len(of_table)
-    for number, reason in paper.not_read.items():
+    for number, reason in about.get("not_read", {}).items():
         groups.setdefault(("no", reason), []).append(number)
     for (answer, how), numbers in groups.items():
         ordered = sorted(numbers, key=lambda number: (len(number), number))
         size = f"{sizes[answer, how]:,} cells" if sizes[answer, how] else "not among the cells"
-        yield CoverageLine(paper.title, f"Tab. {', '.join(ordered)}", size, answer, how)
+        yield CoverageLine(about["title"], f"Tab. {', '.join(ordered)}", size, answer, how)
 
 
 def _answer(counts: Mapping[str, int], lacking: Iterable[str], preset: str, table: str) -> tuple[str, str]:

@@ -17,17 +17,18 @@ import pytest
 import synthetic_results
 
 from perturbations.base.records import canonical
-from perturbations.composed import strategies
+from perturbations.composed.split import WORDS
 from perturbations.config import file as config_file
 from perturbations.config import sections
 from perturbations.evaluation import method_settings, planning, stated
+from perturbations.evaluation.composed_results import ScoredModel, method_of, settings_of
 from perturbations.evaluation.page import published_section, scores
 from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.protocols import cells, registry
 from perturbations.evaluation.rows import PUBLISHED_SEED, ScenarioKey
 from perturbations.evaluation.stated import parts_of
 from perturbations.plan import caption_recipes, mixes
-from perturbations.retrieval.composed import GIVEN, HALVES, STRATEGIES
+from perturbations.retrieval.composed import AVERAGES, GIVEN, HALVES, STRATEGIES
 from perturbations.suites import published
 from perturbations.suites.published import SPLITS, Published
 
@@ -122,14 +123,15 @@ def composed(protocol: registry.EvaluationProtocol, adapter: str) -> Iterator[Ro
     nothing, wanted = np.zeros((1, 1), np.float32), protocol.composed
     for model in models(protocol, adapter):
         texts = dict.fromkeys(wanted["words"], nothing)
-        own = strategies.ScoredModel(model["model"], nothing, texts)
-        first = strategies.ScoredModel("LanguageBind", nothing, texts)
-        crossed = strategies.ScoredModel(model["model"], nothing, similarities=nothing)
+        own = ScoredModel(model["model"], nothing, texts)
+        first = ScoredModel("LanguageBind", nothing, texts)
+        crossed = ScoredModel(model["model"], nothing, similarities=nothing)
         others = [] if model["model"] == first.name else [[first, own]]
-        as_given, every = (strategies.Ways(first_stage=HALVES, strategies=names) for names in (GIVEN, STRATEGIES))
-        ways = {way.method for several in ([own], *others) for way in strategies.settings(several, every)}
+        every = {"first_stage": HALVES, "words": [*WORDS], "averages": AVERAGES, "strategies": STRATEGIES}
+        as_given = {**every, "strategies": GIVEN}
+        ways = {method_of(way) for several in ([own], *others) for way in settings_of(several, every)}
         for several in ([crossed], [first, crossed]):
-            ways |= {way.method for way in strategies.settings(several, as_given)}
+            ways |= {method_of(way) for way in settings_of(several, as_given)}
         for gallery, way, frames in product(wanted["galleries"], sorted({*ways, "random"}), ("mean", "middle")):
             given = json.dumps({"frames": frames, "shortlist": wanted["shortlist"], "deduplicate": False})
             key = {"model_key": f"{model['model_key']} {frames}@{gallery}", "gallery_name": gallery, "method": way}
@@ -468,7 +470,7 @@ def test_every_cell_has_a_status_and_every_shown_one_a_preset() -> None:
     assert list(cells("hat_vtr_figures").columns) == list(table.columns)
     keyed = [cell for cell in published.cells() if cell.parts is not None]
     assert len(keyed) == 10_129
-    assert all(parts_of(cell.parts or "") for cell in keyed)
+    assert all(parts_of(cell) for cell in keyed)
     statuses = {"shown", "needs weights", "needs features", "needs GPU", "impossible"}
     assert {*table["status"]} == statuses
     assert table["reason"].str.len().min() > 0

@@ -150,8 +150,8 @@ def inputs(config: configuration.Config, runs: Sequence[Run], plans: Plans) -> I
     """The inputs of a job: the split, features of clips, parts of perturbed clips, markers of instructions."""
     dataset = runs[0].dataset
     of_suites: dict[str, dict[tuple[str, int], None]] = {}
-    for suite, *pair in (half for half, _ in map(halves, runs) if half is not None):
-        of_suites.setdefault(suite, {})[pair[0], pair[1]] = None
+    for suite, name, severity in (half for half, _ in map(halves, runs) if half is not None):
+        of_suites.setdefault(suite, {})[name, severity] = None
     clips = [
         path
         for suite, pairs in of_suites.items()

@@ -197,7 +197,8 @@ def scenario_rows(
             by_setting = replace(named(setting["model"], name, method_of(setting)), label=method_of(setting))
             ranks = np.where(places[name] == NOT_RETRIEVED, behind, places[name])[own]
             recalls = _recalls({k: 100 * float(np.mean(ranks <= k)) for k in KS})
-            ids, kept = ([rows[place] for place in own] for rows in ([q.query_id for q in split.queries], first[name]))
+            ids = [split.queries[place].query_id for place in own]
+            kept = [first[name][place] for place in own]
             more = {**recalls, **about[name], "recipe_id": key_of(by_setting)}
             runs.append(finished(by_setting, ids, ranks, kept, **more))
     return runs

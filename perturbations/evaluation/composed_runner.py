@@ -49,7 +49,7 @@ class ComposedJob:
     ) -> None:
         self.backbone, self.split, self.clips, self.settings, self.reader = backbone, split, clips, settings, reader
         self.ways = {**ways, "galleries": names_of(split, ways["galleries"])}
-        self._about = {"listed_sha256": listed_sha256(split), "checkpoint_sha256": backbone.sha256}
+        self._about: dict[str, Any] = {"listed_sha256": listed_sha256(split), "checkpoint_sha256": backbone.sha256}
         features = storage.sha256_of(clips.rows.tobytes())
         self._shared = [features, split_sha256, clips.ids, dict(settings), self.ways, results.tools()]
 

@@ -89,11 +89,10 @@ def _protocols() -> list[tuple[str, dict[str, object]]]:
     """The line of each published protocol, with the keys that the user must set, and the same as JSON."""
     from perturbations.evaluation.protocols import registry
 
-    titles = {name: entry.title for name, entry in registry.papers().items()}
     return [
         (
             f"{entry.summary}; needs {', '.join(entry.needs) or 'nothing'}",
-            {**asdict(entry), "title": titles[entry.paper]},
+            {**asdict(entry), "title": registry.papers()[entry.paper]["title"]},
         )
         for entry in registry.protocols().values()
     ]

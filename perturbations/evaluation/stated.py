@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from perturbations.base.shown import plural
 from perturbations.engine.comparability import split_differences
@@ -23,27 +23,26 @@ RUN_KEY = (
 """The columns of a cell that say which run it is of, beside its scenarios and sizes."""
 
 
-class StatedPart(NamedTuple):
-    """A retrieval in one direction: what is perturbed, the numbers of queries and of items, and what it is a mean over.
+Part = tuple[str, tuple[tuple[int | None, int | None], ...], tuple[ScenarioKey, ...]]
+"""A retrieval in one direction: the numbers of queries and items, of which a result has one pair (None is a number that
+the paper leaves open), and the scenarios that it is a mean over."""
 
-    Of `sizes` a result has one; None is a number that the paper leaves open.
-    """
 
-    direction: str
-    side: str
-    sizes: tuple[tuple[int | None, int | None], ...]
-    runs: tuple[ScenarioKey, ...]
+def parts_of(cell: Published) -> tuple[Part, ...]:
+    """The retrievals of a cell."""
+    return _parts(cell.parts or "[]")
 
 
 @cache
-def parts_of(text: str) -> tuple[StatedPart, ...]:
-    """The retrievals of a cell, from its column `parts`."""
-    parts = []
-    for part in json.loads(text):
-        runs = tuple(ScenarioKey(*run)._replace(side=part["side"]) for run in part["runs"])
-        sizes = tuple((queries, items) for queries, items in part["sizes"])
-        parts.append(StatedPart(part["direction"], part["side"], sizes, runs))
-    return tuple(parts)
+def _parts(text: str) -> tuple[Part, ...]:
+    return tuple(
+        (
+            part["direction"],
+            tuple((queries, items) for queries, items in part["sizes"]),
+            tuple(ScenarioKey(*run)._replace(side=part["side"]) for run in part["runs"]),
+        )
+        for part in json.loads(text)
+    )
 
 
 _SIZES = {192: "T", 384: "S", 768: "B", 1024: "L", 1280: "H", 1408: "g", 1664: "G"}
@@ -104,7 +103,7 @@ def is_method(cell: Published, row: Mapping[str, Any]) -> bool:
 def order_matters(cell: Published) -> bool:
     """Whether the order of queries and their batches change a result: of what learns, remembers, or draws a mix."""
     known = methods.methods().get(cell.stated_method)
-    mixed = any(run.mix is not None for part in parts_of(cell.parts or "[]") for run in part.runs)
+    mixed = any(run.mix is not None for *_, runs in parts_of(cell) for run in runs)
     return mixed or (known is not None and (known.adapts or any(own in known.own for own in methods.HSM)))
 
 
@@ -188,25 +187,26 @@ def _as_stored(cell: Published, row: Mapping[str, Any]) -> Iterator[str]:
         yield "the galleries are deduplicated, and the released ones are not"
 
 
-def sizes_differ(part: StatedPart, row: Mapping[str, Any]) -> Iterator[str]:
+def sizes_differ(part: Part, row: Mapping[str, Any]) -> Iterator[str]:
     """How a row's numbers of queries and of gallery items differ from those that a part states.
 
     A missing query may lack its item, or its several items, in the gallery too.
     """
+    direction, sizes, _ = part
     missing, items = int(row["missing_queries"]), int(row["gallery"])
     listed = int(row["queries"]) + missing
-    for wanted, held in part.sizes:
+    for wanted, held in sizes:
         lacking = 0 if not missing or not held else math.ceil(missing * max(1.0, held / listed))
         if wanted in (None, listed) and (held is None or held - lacking <= items <= held):
             return
     queries, galleries = (
-        " or ".join(dict.fromkeys(f"{size[place]:,}" for size in part.sizes if size[place] is not None))
+        " or ".join(dict.fromkeys(f"{size[place]:,}" for size in sizes if size[place] is not None))
         for place in range(2)
     )
-    if all(wanted not in (None, listed) for wanted, _ in part.sizes):
-        yield f"{listed:,} queries are listed in {part.direction}, and the published split has {queries}"
+    if all(wanted not in (None, listed) for wanted, _ in sizes):
+        yield f"{listed:,} queries are listed in {direction}, and the published split has {queries}"
     else:
-        yield f"the gallery of {part.direction} has {items:,} items, and the published one {galleries}"
+        yield f"the gallery of {direction} has {items:,} items, and the published one {galleries}"
 
 
 def verdict(protocol: EvaluationProtocol, rows: Iterable[Mapping[str, Any]]) -> tuple[bool, tuple[str, ...]]:
@@ -216,11 +216,12 @@ def verdict(protocol: EvaluationProtocol, rows: Iterable[Mapping[str, Any]]) -> 
     judged by the cell that they differ from least. Whether the weights are the paper's is not recorded: the reader
     knows.
     """
-    asking: dict[tuple[str, ScenarioKey], list[tuple[Published, StatedPart]]] = {}
+    asking: dict[tuple[str, ScenarioKey], list[tuple[Published, Part]]] = {}
     for cell in values(protocol):
-        for part in parts_of(cell.parts or "[]"):
-            for run in part.runs:
-                asking.setdefault((part.direction, run), []).append((cell, part))
+        for part in parts_of(cell):
+            direction, _, runs = part
+            for run in runs:
+                asking.setdefault((direction, run), []).append((cell, part))
     is_sound, reasons = False, dict[str, None]()
     for row in rows:
         scenario = ScenarioKey(**{name: row[name] for name in ScenarioKey._fields})

@@ -24,7 +24,7 @@ from perturbations.evaluation.protocols.registry import EvaluationProtocol
 from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.stated import (
     RUN_KEY,
-    StatedPart,
+    Part,
     differences,
     is_method,
     order_matters,
@@ -76,7 +76,7 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
     for name in sorted(protocols.protocols().keys() & set(rows["protocol"].dropna())):
         protocol = protocols.protocol(name)
         tables_of = f"Table{'s' if len(protocol.tables) > 1 else ''} {', '.join(protocol.tables)} of "
-        title = protocols.papers()[protocol.paper].title
+        title = protocols.papers()[protocol.paper]["title"]
         where = titled(f"{tables_of if protocol.tables else ''}{title}", protocol.summary)
         yield f"{name} on {rows['dataset'].iloc[0]}: {where}."
         if protocol.unstated:
@@ -135,7 +135,7 @@ def _weights(runs: tuple[ScenarioKey, ...]) -> dict[ScenarioKey, float]:
     return dict(zip(runs, mean_of(pd.DataFrame(runs, dtype=object)), strict=True))
 
 
-_Member = tuple[_Configured, StatedPart]
+_Member = tuple[_Configured, Part]
 
 
 def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[Beside]:
@@ -150,10 +150,10 @@ def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Sc
     of_key: dict[tuple[object, ...], list[_Configured]] = {}
     for cell in values(protocol):
         members = []
-        for part in parts_of(cell.parts or "[]"):
-            key = part.direction, order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
+        for part in parts_of(cell):
+            key = part[0], order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
             if key not in of_key:
-                every = configured.get(part.direction, ())
+                every = configured.get(part[0], ())
                 of_key[key] = [
                     own for own in every if is_method(cell, own.first) and not any(differences(cell, own.first))
                 ]
@@ -171,14 +171,15 @@ def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
         yield _Configured(_plain(first), by_scenario, scores, setting, seed)
 
 
-def _members(cell: Published, part: StatedPart, configured: Sequence[_Configured]) -> list[_Member]:
+def _members(cell: Published, part: Part, configured: Sequence[_Configured]) -> list[_Member]:
     """Those of a cell's runs that have all scenarios of a part of it, of its sizes.
 
     Of runs that differ in a seed alone, which changes nothing, the one of the stated seed, or the first.
     """
     known: dict[tuple[object, ...], _Member] = {}
+    *_, runs = part
     for own in configured:
-        if all(run in own.rows and not any(sizes_differ(part, own.rows[run])) for run in part.runs):
+        if all(run in own.rows and not any(sizes_differ(part, own.rows[run])) for run in runs):
             free = own.seed if order_matters(cell) else None
             key = own.first["model_key"], own.first["label"], own.first["gallery_name"], free
             if key not in known or own.seed == cell.seed:
@@ -193,7 +194,8 @@ def _beside(cell: Published, members: Sequence[_Member]) -> Beside | None:
     estimate = _estimate(cell, members)
     if estimate[0] != estimate[0]:
         return None
-    scores, runs = members[0][0].scores, members[0][1].runs
+    (first, (*_, runs)), *_ = members
+    scores = first.scores
     span = span_of(estimate) if len(members) > 1 else scores.own_span(cell.metric, _column(scores, runs), estimate)
     return Beside(cell, scores.model, float(estimate[0]), span)
 
@@ -207,17 +209,18 @@ def _estimate(cell: Published, members: Sequence[_Member]) -> Estimate:
     score = cell.metric.removesuffix(_SPREAD)
     if score not in FORMULAS:
         metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
-        return factor * _sum(own.estimate(metric, part.runs) for own, part in members)
+        return factor * _sum(own.estimate(metric, runs) for own, (*_, runs) in members)
     scores = []
-    for run in members[0][1].runs:
-        same = [(own, next(one for one in part.runs if _name(one) == _name(run))) for own, part in members]
+    (_, (*_, of_first)), *_ = members
+    for run in of_first:
+        same = [(own, next(one for one in runs if _name(one) == _name(run))) for own, (*_, runs) in members]
         clean, perturbed = (
             _sum(own.estimate(name, [one]) for own, one in same) for name in (f"clean_{cell.of}", cell.of)
         )
         scores.append(np.asarray(FORMULAS[score][1](clean, perturbed)))
     if cell.metric.endswith(_SPREAD):
         return np.array([np.std([own[0] for own in scores], ddof=1) if len(scores) > 1 else np.nan])
-    weights = _weights(members[0][1].runs).values()
+    weights = _weights(of_first).values()
     return _PRINTED.get(score, 1) * _sum(weight * own for weight, own in zip(weights, scores, strict=True))
 
 

@@ -46,44 +46,30 @@ class EvaluationProtocol:
     unstated: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class PaperProtocols:
-    """A paper, and its protocols in the order of its tables.
-
-    Attributes:
-        paper: its name in published tables.
-        title: for menus and pages.
-        suite: the suite that it introduced, or None.
-        not_read: its tables of results whose numbers are not among the published cells, and why.
-    """
-
-    paper: str
-    title: str
-    protocols: tuple[EvaluationProtocol, ...]
-    suite: str | None = None
-    not_read: Mapping[str, str] = field(default_factory=dict)
-
-
 @cache
-def papers() -> dict[str, PaperProtocols]:
-    """Every paper by its name."""
-    raw = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-    declared = [_record(EvaluationProtocol, name=name, **own) for name, own in raw["protocols"].items()]
-    return {
-        name: _record(PaperProtocols, paper=name, protocols=[own for own in declared if own.paper == name], **about)
-        for name, about in raw["papers"].items()
-    }
+def _read() -> Any:
+    return yaml.safe_load(_FILE.read_text(encoding="utf-8"))
 
 
-def _record(kind: Any, **values: Any) -> Any:
-    """A record whose lists are tuples."""
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+def papers() -> dict[str, _Keys]:
+    """What is said of each paper, by its name in published tables.
+
+    `title` is for menus and pages, `suite` the one that it introduced, if any, and `not_read` are its tables of results
+    whose numbers are not among the published cells, and why.
+    """
+    known: dict[str, _Keys] = _read()["papers"]
+    return known
 
 
 @cache
 def protocols() -> dict[str, EvaluationProtocol]:
-    """Every protocol by its name."""
-    return {entry.name: entry for paper in papers().values() for entry in paper.protocols}
+    """Every protocol by its name, paper by paper in the order of tables."""
+    of_lists: dict[str, dict[str, Any]] = {
+        name: {key: tuple(value) if isinstance(value, list) else value for key, value in own.items()}
+        for name, own in _read()["protocols"].items()
+    }
+    declared = [EvaluationProtocol(name=name, **own) for name, own in of_lists.items()]
+    return {own.name: own for paper in papers() for own in declared if own.paper == paper}
 
 
 def protocol(name: str) -> EvaluationProtocol:
