@@ -150,7 +150,7 @@ def test_a_gallery_file_wins_and_must_name_rows(tmp_path: Path) -> None:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     split = official.read(written(tmp_path, QUERIES, POOL))
-    local = gallery_sets.gallery(split, "local_full")
+    local = [*gallery_sets.gallery(split, "local_full")]
     folder = tmp_path / "again"
     paths = official.write(split, folder, galleries={"global_idx": local, "local_idx": local})
     again = official.read(paths[-1])

@@ -12,9 +12,8 @@ import pytest
 from looping import each
 
 from perturbations.base.errors import AnnotationError
-from perturbations.composed.split import ComposedQuery, PoolClip, Split, as_text
 from perturbations.evaluation import stored_features
-from perturbations.evaluation.stored_features import Floats, StoredFeatures, of_clips, of_texts
+from perturbations.evaluation.stored_features import rows_of_ids
 
 CLIPS, TEXTS = ("clip_name", "clip_embeddings"), ("text", "text_embeddings")
 
@@ -22,16 +21,6 @@ NAMES = ["v_0_8", "v_20_28", "v_40_48", "v_20_28"]
 """The second name stands in two rows, as 1,860 of EgoCVR's do."""
 VALUES = np.arange(4 * 3 * 2, dtype=np.float32).reshape(4, 3, 2)
 VALUES[3] = VALUES[1] + 100
-
-
-def clips_of(features: StoredFeatures, wanted: Split) -> Floats:
-    return of_clips(features, wanted.rows_of, len(wanted.pool))
-
-
-def split(names: Sequence[str] = NAMES) -> Split:
-    pool = tuple(PoolClip(clip_id=name, video_id="v", narration="") for name in names)
-    query = ComposedQuery(query_id="0", clip_id=names[0], targets=as_text(names[1:2]), instruction="Shake it.")
-    return Split(pool, (query,), {})
 
 
 def lists(path: Path, names: Sequence[str], values: object, columns: tuple[str, str] = CLIPS) -> Path:
@@ -98,7 +87,7 @@ def test_every_layout_gives_the_same_rows(
 ) -> None:
     held = stored_features.read(layout(tmp_path, np.ascontiguousarray(values)), frames=frames)
     assert held.rows.dtype == np.float32
-    assert np.array_equal(clips_of(held, split()), expected)
+    assert np.array_equal(rows_of_ids(held, NAMES), expected)
 
 
 def test_what_is_written_is_read_and_ids_repeat_only_where_that_is_told(tmp_path: Path) -> None:
@@ -116,26 +105,26 @@ def test_what_is_written_is_read_and_ids_repeat_only_where_that_is_told(tmp_path
 def test_rows_are_found_by_name_and_refused_where_that_is_not_enough(tmp_path: Path) -> None:
     held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
     turned = ["v_20_28", "v_40_48", "v_20_28", "v_0_8"]
-    assert np.array_equal(clips_of(held, split(turned)), VALUES[[1, 2, 3, 0], 0])
+    assert np.array_equal(rows_of_ids(held, turned), VALUES[[1, 2, 3, 0], 0])
     fewer = stored_features.StoredFeatures(held.path, ("more", *held.ids[:3]), held.rows)
-    assert np.array_equal(clips_of(fewer, split()), held.rows[[1, 2, 3, 2]])
+    assert np.array_equal(rows_of_ids(fewer, NAMES), held.rows[[1, 2, 3, 2]])
     with pytest.raises(AnnotationError, match=r"x.npz has 2 rows of 'v_20_28' with different features"):
-        clips_of(held, split(NAMES[:3]))
+        rows_of_ids(held, NAMES[:3])
     held.rows[3] = held.rows[1] * 1.0001
-    assert np.array_equal(clips_of(held, split(NAMES[:3])), held.rows[:3])
+    assert np.array_equal(rows_of_ids(held, NAMES[:3]), held.rows[:3])
     with pytest.raises(AnnotationError, match=r"x.npz lacks 2 of 3 clips: 'w_1_2', 'w_3_4'"):
-        clips_of(held, split(["v_0_8", "w_1_2", "w_3_4"]))
+        rows_of_ids(held, ["v_0_8", "w_1_2", "w_3_4"], "clips")
 
 
 def test_texts_are_found_by_themselves(tmp_path: Path) -> None:
     path = lists(tmp_path / "t.csv", ["Shake it.", " Take it, now.", "Shake it."], [[1, 2], [3, 4], [1, 2]], TEXTS)
     held = stored_features.read(path)
-    assert of_texts(held, ["Take it, now.", "Shake it. ", "Shake it."]).tolist() == [[3, 4], [1, 2], [1, 2]]
+    assert rows_of_ids(held, ["Take it, now.", *["Shake it."] * 3]).tolist() == [[3, 4], *[[1, 2]] * 3]
     with pytest.raises(AnnotationError, match=r"lacks 1 of 1 texts: 'Drop it.'"):
-        of_texts(held, ["Drop it."])
+        rows_of_ids(held, ["Drop it."], "texts")
     again = lists(tmp_path / "u.csv", ["Shake it.", "Shake it."], [[1, 2], [1, 3]], TEXTS)
     with pytest.raises(AnnotationError, match="different features"):
-        of_texts(stored_features.read(again), ["Shake it."])
+        rows_of_ids(stored_features.read(again), ["Shake it."])
 
 
 @each(

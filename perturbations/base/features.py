@@ -33,6 +33,15 @@ def _same(raw: object) -> object:
     return raw
 
 
+def later(module: str, name: str) -> Callable[..., Any]:
+    """The function `name` of a module, which is imported when it is called."""
+
+    def call(*given: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*given)
+
+    return call
+
+
 @dataclass(frozen=True, kw_only=True)
 class Feature:
     """What a feature brings.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perturbations.composed.gallery_sets import gallery, is_global, targets_in
@@ -55,31 +55,27 @@ def compare_galleries(split: Split, given: str = "local_official", ours: str = "
     clips that only the given galleries hold, and only ours, in all; `first`, the id of the first query that differs,
     empty where none does. Raises ValueError for a gallery that there is not.
     """
-    names = [clip.clip_id for clip in split.pool]
-    pairs = zip(gallery(split, given), gallery(split, ours), strict=True)
-    counts = [_difference({*theirs}, {*own}, names) for theirs, own in pairs]
-    differ = [query.query_id for query, own in zip(split.queries, counts, strict=True) if own[2] or own[3]]
-    given_size, our_size, more, fewer = (sum(own[place] for own in counts) for place in range(4))
+    counts: Counter[str] = Counter()
+    differ = []
+    for query, theirs, own in zip(split.queries, gallery(split, given), gallery(split, ours), strict=True):
+        rows = {*theirs}, {*own}
+        counts.update(given=len(rows[0]), ours=len(rows[1]))
+        if rows[0] != rows[1]:
+            first, second = (Counter(split.pool[row].clip_id for row in side) for side in rows)
+            counts.update(more=(first - second).total(), fewer=(second - first).total())
+            differ += [query.query_id] * (first != second)
+    number = len(split.queries)
     return {
         "given": given,
         "ours": ours,
-        "queries": len(counts),
-        "equal": len(counts) - len(differ),
-        "given_size": given_size / max(1, len(counts)),
-        "our_size": our_size / max(1, len(counts)),
-        "more": more,
-        "fewer": fewer,
+        "queries": number,
+        "equal": number - len(differ),
+        "given_size": counts["given"] / max(1, number),
+        "our_size": counts["ours"] / max(1, number),
+        "more": counts["more"],
+        "fewer": counts["fewer"],
         "first": differ[0] if differ else "",
     }
-
-
-def _difference(theirs: set[int], own: set[int], names: Sequence[str]) -> tuple[int, int, int, int]:
-    """The sizes of two sets of rows, and how many names only the first holds, and only the second."""
-    more = fewer = 0
-    if theirs != own:
-        first, second = (Counter(names[row] for row in rows) for rows in (theirs, own))
-        more, fewer = (first - second).total(), (second - first).total()
-    return len(theirs), len(own), more, fewer
 
 
 def words(comparison: Mapping[str, Any]) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from perturbations.base.features import Feature
+from perturbations.base.features import Feature, later
 from perturbations.composed import split
 
 if TYPE_CHECKING:
     from perturbations.composed.section import Composed
-    from perturbations.config.problems import Problem
     from perturbations.config.sections import Config
 
 
@@ -18,12 +17,6 @@ def _section() -> type[Composed]:
     from perturbations.composed.section import Composed
 
     return Composed
-
-
-def _problems(config: Config) -> list[Problem]:
-    from perturbations.composed import section
-
-    return section.problems_of(config)
 
 
 def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[str]:
@@ -38,7 +31,7 @@ FEATURE = Feature(
     summary="retrieval by a clip and an instruction",
     places=split.PLACES,
     section=_section,
-    problems=_problems,
+    problems=later("perturbations.composed.section", "problems_of"),
     kinds=split.kinds,
     readiness=_readiness,
 )

@@ -5,7 +5,7 @@ They are computed when they are needed: 2,295 global galleries of 12,525 rows ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -15,40 +15,6 @@ _RECUT = 0.5
 """A distractor whose span has this intersection over union with the query's or a target's shows the same moment."""
 
 _RowsOf = Callable[[Split, ComposedQuery], Rows]
-
-
-class ComposedGallery(Sequence[Rows]):
-    """The gallery of each query, in the queries' order, computed again at every access.
-
-    `rows` says which rows of the pool a query retrieves from. With `deduplicate`, distractors that show the same moment
-    as the query or one of its targets are left out.
-    """
-
-    def __init__(self, split: Split, rows: Callable[[ComposedQuery], Rows], *, deduplicate: bool = False) -> None:
-        self._split = split
-        self._rows = rows
-        self._deduplicate = deduplicate
-
-    def __len__(self) -> int:
-        return len(self._split.queries)
-
-    def __getitem__(self, index: int) -> Rows:  # type: ignore[override]  # nobody takes a slice
-        query = self._split.queries[index]
-        rows = self._rows(query)
-        recuts = _recuts(self._split, query) if self._deduplicate else frozenset()
-        return tuple(row for row in rows if row not in recuts) if recuts else rows
-
-
-def _recuts(split: Split, query: ComposedQuery) -> frozenset[int]:
-    """The distractors of the pool that show the same moment as the query or a target."""
-    own = {query.clip_id, *query.target_ids}
-    moments = [split.pool[split.last[name]] for name in own if name in split.last]
-    return frozenset(
-        row
-        for moment in moments
-        for row in split.of_video[moment.video_id]
-        if split.pool[row].clip_id not in own and overlap(split.pool[row], moment) >= _RECUT
-    )
 
 
 def _rows_of_clip(split: Split, query: ComposedQuery) -> Rows:
@@ -119,26 +85,38 @@ def summary_of(name: str) -> str:
     return known[0] if known else "the dataset's own"
 
 
-def gallery(split: Split, name: str, *, deduplicate: bool = False) -> ComposedGallery:
-    """The gallery of each query by its name, or one that the dataset brings.
+def gallery(split: Split, name: str, *, deduplicate: bool = False) -> Iterator[Rows]:
+    """The rows that each query retrieves from, in the queries' order, in a gallery or one that the dataset brings.
 
-    Raises ValueError for a name that there is not.
+    With `deduplicate`, distractors that show the same moment as the query or one of its targets are left out. Raises
+    ValueError for a name that there is not.
     """
+    members: Iterable[Rows]
     if name in split.galleries:
-        members = {query.query_id: own for query, own in zip(split.queries, split.galleries[name], strict=True)}
-        return ComposedGallery(split, lambda query: tuple(members[query.query_id]), deduplicate=deduplicate)
-    if name in _GLOBAL:
+        members = map(tuple, split.galleries[name])
+    elif name in _GLOBAL:
         _, shared_of, absent_of = _GLOBAL[name]
         shared = sorted(shared_of(split))
-
-        def others(query: ComposedQuery) -> Rows:
-            absent = absent_of(split, query)
-            return tuple(row for row in shared if row not in absent)
-
-        return ComposedGallery(split, others, deduplicate=deduplicate)
-    if name not in _LOCAL:
+        absent = map(partial(absent_of, split), split.queries)
+        members = (tuple(row for row in shared if row not in own) for own in absent)
+    elif name in _LOCAL:
+        members = map(partial(_LOCAL[name][1], split), split.queries)
+    else:
         raise ValueError(f"no gallery {name!r}; choose one of {', '.join((*NAMES, *split.galleries))}")
-    return ComposedGallery(split, partial(_LOCAL[name][1], split), deduplicate=deduplicate)
+    return map(partial(_without_recuts, split), split.queries, members) if deduplicate else iter(members)
+
+
+def _without_recuts(split: Split, query: ComposedQuery, rows: Rows) -> Rows:
+    """Rows without the distractors of the pool that show the same moment as the query or a target."""
+    own = {query.clip_id, *query.target_ids}
+    moments = [split.pool[split.last[name]] for name in own if name in split.last]
+    recuts = {
+        row
+        for moment in moments
+        for row in split.of_video[moment.video_id]
+        if split.pool[row].clip_id not in own and overlap(split.pool[row], moment) >= _RECUT
+    }
+    return tuple(row for row in rows if row not in recuts)
 
 
 def is_global(name: str) -> bool:

@@ -6,13 +6,14 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from perturbations.base.errors import ManifestError
 from perturbations.composed import labels
 from perturbations.composed.audit import audit, compared
 from perturbations.composed.gallery_sets import NAMES as NAMED
-from perturbations.composed.gallery_sets import ComposedGallery, gallery, is_global, ranges, rows_of, summary_of
+from perturbations.composed.gallery_sets import gallery, is_global, ranges, rows_of, summary_of
 from perturbations.composed.split import (
     COMPOSED_QUERIES,
     GALLERIES,
@@ -63,7 +64,6 @@ def write(
 
     split = labelled(split)
     names = names_of(split, wanted)
-    galleries = {name: gallery(split, name, deduplicate=deduplicate) for name in names}
     described = {
         **about,
         "dataset": dataset,
@@ -85,7 +85,7 @@ def write(
         for name in distinct(query.target_ids)
     ]
     files.write(folder / layout.name("composed_qrels"), QRELS, answers, described)
-    rows = (row for name, members in galleries.items() for row in _gallery_rows(split, dataset, name, members))
+    rows = (row for name in names for row in _gallery_rows(split, dataset, name, deduplicate))
     files.write(folder / layout.name("composed_galleries"), GALLERIES, rows, described)
 
 
@@ -104,7 +104,7 @@ def _pool_rows(split: Split, dataset: str) -> list[PoolClip]:
     ]
 
 
-def _gallery_rows(split: Split, dataset: str, name: str, members: ComposedGallery) -> Iterator[GalleryRow]:
+def _gallery_rows(split: Split, dataset: str, name: str, deduplicate: bool) -> Iterator[GalleryRow]:
     """The ranges of a gallery: the shared ones, then what each query has of its own, or has not."""
 
     def of(query_id: str | None, rows: Iterable[int], *, included: bool) -> Iterator[GalleryRow]:
@@ -113,10 +113,11 @@ def _gallery_rows(split: Split, dataset: str, name: str, members: ComposedGaller
                 dataset=dataset, gallery=name, query_id=query_id, first_row=first, end_row=end, included=included
             )
 
+    members = partial(gallery, split, name, deduplicate=deduplicate)
     # Nearly all rows are of all queries.
-    shared: frozenset[int] = frozenset().union(*members) if is_global(name) else frozenset()
+    shared: frozenset[int] = frozenset().union(*members()) if is_global(name) else frozenset()
     yield from of(None, shared, included=True)
-    for query, rows in zip(split.queries, members, strict=True):
+    for query, rows in zip(split.queries, members(), strict=True):
         own = shared.difference(rows) if shared else rows
         yield from of(query.query_id, own, included=not shared)
 

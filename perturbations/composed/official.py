@@ -1,20 +1,26 @@
-"""EgoCVR's own files (ExplainableML/EgoCVR): annotations, the pool of clips, and galleries. Standard library only."""
+"""EgoCVR's own files (ExplainableML/EgoCVR): annotations, the pool of clips, and galleries."""
 
 from __future__ import annotations
 
 import ast
 import csv
+import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perturbations.base import storage
-from perturbations.base.errors import AnnotationError, short
+from perturbations.base.errors import AnnotationError, ConfigError, ManifestError, short
+from perturbations.composed import gallery_sets
 from perturbations.composed.split import ComposedQuery, PoolClip, Rows, Split, as_text, same_action, stored
 from perturbations.datasets import parsing
 from perturbations.datasets.listing import at
+
+if TYPE_CHECKING:
+    from perturbations.exports.registry import Request
 
 ANNOTATIONS, POOL, GALLERIES = "egocvr_annotations.csv", "egocvr_data.csv", "egocvr_annotations_gallery.csv"
 _BLOCK = 6  # distractors of a target, where there are so many
@@ -195,7 +201,7 @@ def _is_block(split: Split, target: PoolClip, rows: Sequence[int]) -> bool:
     )
 
 
-def write(split: Split, folder: Path, *, galleries: Mapping[str, Sequence[Sequence[int]]] | None = None) -> list[Path]:
+def write(split: Split, folder: Path, *, galleries: Mapping[str, Iterable[Rows]] | None = None) -> list[Path]:
     """Write the official files: `egocvr_annotations.csv`, `egocvr_data.csv`, and with galleries the annotations' third.
 
     `galleries` gives `local_idx` and, at a few hundred MB, `global_idx`; a column that is absent is left out, and the
@@ -214,11 +220,51 @@ def write(split: Split, folder: Path, *, galleries: Mapping[str, Sequence[Sequen
     return paths
 
 
-def _write_queries(split: Split, path: Path, galleries: Mapping[str, Sequence[Sequence[int]]]) -> None:
+def _write_queries(split: Split, path: Path, galleries: Mapping[str, Iterable[Rows]]) -> None:
     with storage.atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow([*_TEXTS, *galleries])
-        for number, query in enumerate(split.queries):
+        for query, *members in zip(split.queries, *galleries.values(), strict=True):
             texts = [query.clip_id, str(list(query.target_ids)), query.narration, query.target_narration]
-            members = [str(list(rows[number])) for rows in galleries.values()]
-            table.writerow([*texts, query.instruction, query.modified_caption, *members])
+            table.writerow([*texts, query.instruction, query.modified_caption, *(str([*rows]) for rows in members)])
+
+
+def write_splits(request: Request) -> list[Path]:
+    """Write `egocvr_annotations.csv`, `egocvr_data.csv` and `egocvr_annotations_gallery.csv`; returns their paths.
+
+    The galleries are those of the split: deduplicated where the split's are. Raises `ManifestError` where the released
+    code would take a name or an instruction for a missing value, and `ConfigError` for an unknown gallery.
+    """
+    from perturbations.composed import manifests
+    from perturbations.manifest import files
+
+    split, _ = manifests.read(request.manifest.parent)
+    _check_missing(split)
+    local = request.gallery or ("local_official" if "local_official" in split.galleries else gallery_sets.DEFAULT_LOCAL)
+    known = [name for name in (*gallery_sets.NAMES, *split.galleries) if not gallery_sets.is_global(name)]
+    if local not in known:
+        raise ConfigError(f"--gallery: no local gallery {local!r}; choose one of {', '.join(known)}")
+    deduplicate = files.read_metadata(request.manifest).get("deduplicate") is True
+    columns = {}
+    columns["local_idx"] = gallery_sets.gallery(split, local, deduplicate=deduplicate)
+    if request.global_gallery:
+        everywhere = "global_official" if "global_official" in split.galleries else "global_rows"
+        columns["global_idx"] = gallery_sets.gallery(split, everywhere, deduplicate=deduplicate)
+    return write(split, request.output, galleries=columns)
+
+
+def _check_missing(split: Split) -> None:
+    """Raise `ManifestError` for a text that pandas, with which the released code reads, takes for a missing value."""
+    import pandas as pd
+
+    texts = [(query, text) for query in split.queries for text in (query.instruction, query.clip_id, *query.target_ids)]
+    with io.StringIO(newline="") as file:
+        csv.writer(file).writerows([text.strip()] for _, text in texts)
+        file.seek(0)
+        missing = pd.read_csv(file, header=None, dtype=str)[0].isna()
+    for (query, text), is_missing in zip(texts, missing, strict=True):
+        if is_missing:
+            raise ManifestError(
+                f"query {short(query.query_id)} has the text {short(text)}, which EgoCVR's code reads as a missing "
+                "value"
+            )

@@ -23,7 +23,7 @@ from perturbations.manifest import layout
 from perturbations.plan import caption_recipes, recipe, sharding
 from perturbations.plan.paths import Inputs, clip_inputs
 from perturbations.plan.sharding import COMPOSED_SHARD, DatasetPlan
-from perturbations.plan.targets import CaptionShards, Plans, Target, TargetWork, together, whole_collections
+from perturbations.plan.targets import Plans, Target, TargetWork, together, whole_collections
 from perturbations.suites import registry
 
 SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_pool")
@@ -181,7 +181,7 @@ def job_minutes(config: configuration.Config, runs: Sequence[Run], plan: Dataset
 # --- targets ----------------------------------------------------------------------------------------------------------
 
 
-def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
+def menu(config: configuration.Config, plans: Plans) -> Iterator[Target]:
     """A target per dataset that gives splits, and one per adapter that names its own."""
     for adapter in datasets.adapters():
         if target := target_of(adapter):

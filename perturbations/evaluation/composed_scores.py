@@ -173,14 +173,15 @@ def _model(
     name: str, split: Split, clips: Path, texts: Path | None, words: Sequence[str], frames: PooledAs
 ) -> ScoredModel:
     held = stored_features.read(clips, frames=frames)
-    of_clips = stored_features.of_clips(held, split.rows_of, len(split.pool))
+    of_clips = stored_features.rows_of_ids(held, [clip.clip_id for clip in split.pool], "clips")
     if texts is None or not words:
         return ScoredModel(name, of_clips)
     held = stored_features.read(texts)
     of_words = {}
     for word in words:
         try:
-            of_words[word] = stored_features.of_texts(held, words_of(split, word))
+            texts_of = [text.strip() for text in words_of(split, word)]
+            of_words[word] = stored_features.rows_of_ids(held, texts_of, "texts")
         except AnnotationError as error:
             raise ConfigError(f"--words {word}: {error}; --words chooses what is needed") from error
     return ScoredModel(name, of_clips, of_words)

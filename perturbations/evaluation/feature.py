@@ -2,62 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from perturbations.base.features import Feature
+from perturbations.base.features import Feature, later
 from perturbations.evaluation import protocols, rows
 from perturbations.evaluation.rows import FIELDS, PLACES
 
 if TYPE_CHECKING:
-    from perturbations.config.problems import Problem
-    from perturbations.config.sections import Config
     from perturbations.evaluation.section import Evaluation
-    from perturbations.plan.targets import CaptionShards, Plans, Target
+
+_HERE = "perturbations.evaluation"
 
 
 def _section() -> type[Evaluation]:
     from perturbations.evaluation.section import Evaluation
 
     return Evaluation
-
-
-def _complete(raw: object) -> object:
-    from perturbations.evaluation.protocols import registry
-
-    return registry.applied(raw)
-
-
-def _problems(config: Config) -> list[Problem]:
-    from perturbations.evaluation import section
-
-    return section.problems_of(config)
-
-
-def _targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
-    from perturbations.evaluation import composed_plan, paths
-
-    yield from paths.menu(config, plans, caption_shards)
-    yield from composed_plan.menu(config, plans, caption_shards)
-
-
-def _instructions(config: Config, dataset: str, suite: str) -> list[tuple[str, int]]:
-    from perturbations.evaluation import composed_plan
-
-    return composed_plan.instructions(config, dataset, suite)
-
-
-def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[str]:
-    from perturbations.evaluation import readiness
-
-    return readiness.problems(config, rules, local)
-
-
-def _models(config: Config, rules: Collection[str]) -> Iterator[str]:
-    from perturbations.evaluation import readiness
-
-    return readiness.models(config, rules)
 
 
 def _methods() -> list[tuple[str, dict[str, object]]]:
@@ -103,13 +64,13 @@ FEATURE = Feature(
     places=PLACES,
     fields=FIELDS,
     section=_section,
-    complete=_complete,
-    problems=_problems,
+    complete=later(f"{_HERE}.protocols.registry", "applied"),
+    problems=later(f"{_HERE}.section", "problems_of"),
     kinds=lambda: (rows.RESULTS, rows.RANKS),
     menus={"methods": _methods, "backbones": _backbones, "protocols": _protocols},
     cells={"protocols": protocols.cell_lines},
-    targets=_targets,
-    instructions=_instructions,
-    readiness=_readiness,
-    models=_models,
+    targets=later(f"{_HERE}.paths", "menu"),
+    instructions=later(f"{_HERE}.composed_plan", "instructions"),
+    readiness=later(f"{_HERE}.readiness", "problems"),
+    models=later(f"{_HERE}.readiness", "models"),
 )

@@ -11,7 +11,7 @@ from perturbations.base import features
 from perturbations.base.errors import ConfigError
 from perturbations.base.shown import plural
 from perturbations.config import sections as configuration
-from perturbations.evaluation import planning
+from perturbations.evaluation import composed_plan, planning
 from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.rows import COMPOSED, Run
@@ -150,13 +150,14 @@ def report_ranks(config: configuration.Config, shown: Sequence[str]) -> list[str
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
-    """Two targets per dataset: without and with adaptation."""
+    """Two targets per dataset, without and with adaptation, and those of composed retrieval."""
     for dataset in config.datasets:
         text = f"retrieval with perturbed queries, on the dataset `{dataset}`"
         yield f"evaluate_{dataset}", text, partial(results, config, dataset, "evaluation", plans)
         text = "retrieval with perturbed queries, without and with test-time adaptation"
         request = partial(results, config, dataset, "adaptation", plans)
         yield f"tta_{dataset}", f"{text}, on the dataset `{dataset}`", request
+    yield from composed_plan.menu(config, plans)
 
 
 def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> TargetWork:

@@ -55,7 +55,7 @@ class StoredFeatures:
 
     def unique(self) -> StoredFeatures:
         """Itself; raises `AnnotationError` where an id repeats."""
-        repeated = [name for name, rows in _by_id(self).items() if len(rows) > 1]
+        repeated = [name for name, rows in _places(self.ids).items() if len(rows) > 1]
         if repeated:
             raise AnnotationError(f"{self.path} has {len(repeated):,} ids twice: {', '.join(map(short, repeated[:3]))}")
         return self
@@ -140,67 +140,36 @@ def _unpacked(path: Path, *needed: str) -> Iterator[Mapping[str, NDArray[np.gene
         yield held
 
 
-def of_clips(features: StoredFeatures, rows_of: Mapping[str, Sequence[int]], size: int) -> Floats:
-    """The features of each row of a pool of `size` rows, whose rows `rows_of` gives by name: float32, size x D.
+def rows_of_ids(features: StoredFeatures, ids: Sequence[str], what: str = "items") -> Floats:
+    """The features of each id, such as a clip's name or a text: float32, ids x D.
 
-    Where a name has as many rows in the file as in the pool, they belong to each other in their order; else they must
-    be equal. Names of the file that the pool lacks are left out. Raises `AnnotationError` naming what is missing.
+    Where an id stands as often in the file as in `ids`, they belong to each other in their order; else its features
+    must be equal. Raises `AnnotationError` naming what is missing, or what has several features.
     """
-    held = _by_id(features)
-    missing = [name for name in rows_of if name not in held]
-    _refuse_missing(features.path, missing, len(rows_of), "clips")
-    chosen = np.empty(size, np.int64)
-    for name, rows in rows_of.items():
-        own = held[name]
-        if len(own) != len(rows):
-            _check_equal(features, name, own)
-            own = [own[0]] * len(rows)
-        chosen[rows] = own
+    held, wanted = _places(features.ids), _places(ids)
+    if missing := [name for name in wanted if name not in held]:
+        shown = ", ".join(map(short, missing[:3]))
+        raise AnnotationError(f"{features.path} lacks {len(missing):,} of {len(wanted):,} {what}: {shown}")
+    chosen = np.empty(len(ids), np.int64)
+    for name, places in wanted.items():
+        rows = held[name]
+        if len(rows) != len(places):
+            first = features.rows[rows[0]]
+            if (np.abs(features.rows[rows] - first).max(axis=1) > _CLOSE * np.abs(first).max()).any():
+                raise AnnotationError(
+                    f"{features.path} has {len(rows)} rows of {short(name)} with different features; which one is "
+                    "meant cannot be told"
+                )
+            rows = rows[:1] * len(places)
+        chosen[places] = rows
     return features.rows[chosen]
 
 
-def of_texts(features: StoredFeatures, texts: Sequence[str]) -> Floats:
-    """The features of each text, by the text itself less white space around it: float32, texts x D.
-
-    Raises `AnnotationError` naming what is missing, or what has several features.
-    """
-    names = [text.strip() for text in texts]
-    rows = rows_of_ids(features, names, "texts")
-    held = _by_id(features)
-    for text in dict.fromkeys(names):
-        _check_equal(features, text, held[text])
-    return rows
-
-
-def rows_of_ids(features: StoredFeatures, ids: Sequence[str], what: str = "items") -> Floats:
-    """The features of each id: float32, ids x D. Raises `AnnotationError` naming what is missing."""
-    held, wanted = _by_id(features), dict.fromkeys(ids)
-    _refuse_missing(features.path, [name for name in wanted if name not in held], len(wanted), what)
-    return features.rows[[held[name][0] for name in ids]]
-
-
-def _by_id(features: StoredFeatures) -> dict[str, list[int]]:
-    held: dict[str, list[int]] = {}
-    for row, name in enumerate(features.ids):
-        held.setdefault(name, []).append(row)
-    return held
-
-
-def _refuse_missing(path: Path, missing: Sequence[str], wanted: int, what: str) -> None:
-    if missing:
-        raise AnnotationError(
-            f"{path} lacks {len(missing):,} of {wanted:,} {what}: {', '.join(map(short, missing[:3]))}"
-        )
-
-
-def _check_equal(features: StoredFeatures, name: str, rows: Sequence[int]) -> None:
-    first = features.rows[rows[0]]
-    allowed = _CLOSE * float(np.abs(first).max())
-    if any(float(np.abs(features.rows[row] - first).max()) > allowed for row in rows[1:]):
-        raise AnnotationError(
-            f"{features.path} has {len(rows)} rows of {short(name)} with different features; which one is meant "
-            "cannot be told"
-        )
+def _places(names: Sequence[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, []).append(place)
+    return places
 
 
 # --- lists as text ----------------------------------------------------------------------------------------------------

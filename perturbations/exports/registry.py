@@ -124,7 +124,7 @@ _OWN = (
         summary="EgoCVR's released evaluation",
         takes=("splits",),
         refuses="names and instructions that pandas takes for missing values",
-        module="perturbations.composed.egocvr",
+        module="perturbations.composed.official",
     ),
     Export(
         name="croissant",
