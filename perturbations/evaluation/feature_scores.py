@@ -20,7 +20,6 @@ from perturbations.base.records import canonical, digest
 from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation.feature_sets import Answers, FeatureSet
 from perturbations.evaluation.method_settings import AS_IT_IS, parameters_of
-from perturbations.evaluation.planning import Side
 from perturbations.evaluation.result_sets import finished, with_clean
 from perturbations.evaluation.rows import (
     CHOICES,
@@ -93,6 +92,8 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
             blocks: _Blocks = [(slice(len(asking.ids)), asking.rows)]
             if not given:
                 blocks = _blocks(method, wanted.direction, asking, items, banks)
+            declared = methods_registry.method(method)
+            uses = {"bank": declared.needs_bank, "gallery_bank": declared.takes_gallery_bank}
             try:
                 places, first, figures = _measured(asking.ids, items.ids, blocks, targets, wanted.top_k, choices)
             except (ValueError, RuntimeError) as error:
@@ -103,7 +104,7 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
                 label=methods_registry.title_of(method),
                 parameters=parameters_of(method, {}, wanted.direction),
                 code=methods_registry.code(method),
-                banks_sha256=banks_key({name: sha256 for name, sha256 in hashes.items() if _uses(method, name)}),
+                banks_sha256=banks_key({name: sha256 for name, sha256 in hashes.items() if uses[name]}),
             )
             about = {
                 "protocol": wanted.protocol,
@@ -141,50 +142,37 @@ def _warn(rows: Sequence[ResultRow], warned: Mapping[str, list[str]]) -> None:
 def _cases(wanted: argparse.Namespace, queries: FeatureSet, gallery: FeatureSet) -> Iterator[_Case]:
     """The scenarios of the wanted sides, as far as there are files: of both sides those that suites declare.
 
-    A file of similarities has both sides.
+    A file of similarities has both sides. Where both are perturbed, captions have columns of their own. Raises
+    `AnnotationError` where perturbed clips are the side of captions, or perturbed captions that of clips.
     """
     given = wanted.similarities is not None
     sides = wanted.sides or (["query"] if given else ["query", "gallery"])
     if given and (len(sides) > 1 or sides == ["both"]):
         raise ConfigError("--similarities have one perturbed side: query or gallery")
+    turn = 1 if wanted.direction == "v2t" else -1  # what is of clips comes first
     asking, answering = feature_sets.perturbed(queries), feature_sets.perturbed(gallery)
-    pairs: list[tuple[Side, ScenarioKey | None, ScenarioKey | None]] = [("none", None, None)]
-    if "query" in sides:
-        pairs += [("query", own, None) for own in asking]
-    if "gallery" in sides:
-        pairs += [("gallery", None, own) for own in answering]
-    if "both" in sides and wanted.direction == "v2t":
-        pairs += [("both", clip, text) for clip, text in feature_sets.combined(asking, answering)]
-    elif "both" in sides:
-        pairs += [("both", text, clip) for clip, text in feature_sets.combined(answering, asking)]
-    for side, query, item in pairs:
-        own = (query or item, query or item) if given else (query, item)
-        yield _case(wanted, side, (query, item), queries[own[0]], gallery[own[1]])
-
-
-def _case(
-    wanted: argparse.Namespace, side: Side, pair: tuple[ScenarioKey | None, ScenarioKey | None], *paths: Path
-) -> _Case:
-    """A scenario of what queries and gallery are perturbed by; where both are, captions have columns of their own.
-
-    Raises `AnnotationError` where perturbed clips are the side of captions, or perturbed captions that of clips.
-    """
-    turn = 1 if wanted.direction == "v2t" else -1
-    (clips, texts), (of_clips, of_texts) = pair[::turn], paths[::turn]
-    for medium, what, own, path in (("video", "clips", clips, of_clips), ("text", "captions", texts, of_texts)):
-        if own is not None and feature_sets.medium_of(own) != medium:
-            raise AnnotationError(
-                f"{own.suite}/{own.perturbation} is no perturbation of {what}, which {wanted.direction} has on the "
-                f"side of {path}: give another --direction"
-            )
-    scenario = clips or texts or CLEAN_SCENARIO
-    if clips and texts:
-        scenario = clips._replace(text_perturbation=texts.perturbation, text_severity=texts.severity)
+    pairs: list[tuple[str, ScenarioKey | None, ScenarioKey | None]] = [("none", None, None)]
+    pairs += [("query", own, None) for own in asking if "query" in sides]
+    pairs += [("gallery", None, own) for own in answering if "gallery" in sides]
+    for both in feature_sets.combined(*(asking, answering)[::turn]) if "both" in sides else ():
+        query, item = both[::turn]
+        pairs.append(("both", query, item))
     about = {"method": AS_IT_IS, "gallery_name": WHOLE_GALLERY if wanted.choices is None else CHOICES}
-    key = scenario._replace(side=side)
-    run = given_run(wanted.dataset, wanted.model, key, wanted.direction, FEATURES, **about)
-    asking, answering = paths
-    return run, asking, answering
+    for side, *pair in pairs:
+        first, second = pair if not given else [pair[0] or pair[1]] * 2
+        paths = queries[first], gallery[second]
+        (clips, texts), (of_clips, of_texts) = pair[::turn], paths[::turn]
+        for medium, what, own, path in (("video", "clips", clips, of_clips), ("text", "captions", texts, of_texts)):
+            if own is not None and feature_sets.medium_of(own) != medium:
+                raise AnnotationError(
+                    f"{own.suite}/{own.perturbation} is no perturbation of {what}, which {wanted.direction} has on the "
+                    f"side of {path}: give another --direction"
+                )
+        scenario = clips or texts or CLEAN_SCENARIO
+        if clips and texts:
+            scenario = clips._replace(text_perturbation=texts.perturbation, text_severity=texts.severity)
+        key = scenario._replace(side=side)
+        yield given_run(wanted.dataset, wanted.model, key, wanted.direction, FEATURES, **about), *paths
 
 
 def _answered(
@@ -233,12 +221,6 @@ def _some(names: Sequence[str]) -> str:
 
 def _read(path: Path) -> StoredFeatures:
     return stored_features.read(path).unique()
-
-
-def _uses(method: str, bank: str) -> bool:
-    """Whether a method takes the `bank` or the `gallery_bank`."""
-    declared = methods_registry.method(method)
-    return declared.needs_bank if bank == "bank" else declared.takes_gallery_bank
 
 
 def _blocks(
