@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from looping import each
 
 from perturbations.composed import gallery_sets, official
-from perturbations.composed.builder import build
-from perturbations.composed.instructions import Words, instruction_for, words_of
+from perturbations.composed.builder import Words, build, instruction_for, sampled_blocks, tf_idf, words_of
 from perturbations.composed.labels import kind_of
-from perturbations.composed.sampler import sampled_blocks, tf_idf
 from perturbations.composed.split import ComposedQuery, PoolClip, Split, as_text, same_action
 
 TAGS = {

@@ -96,13 +96,17 @@ def test_the_time_of_a_job_follows_from_clips_queries_and_scenarios() -> None:
     assert minutes(fewer_words, many, "clean") < minutes(planned(), many, "clean")
 
 
+def plans(name: str) -> DatasetPlan:
+    return DatasetPlan((), {}, 0, 0)
+
+
 def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     ego = write_egocvr(tmp_path / "ego")
     datasets = {"drawn": DEMO, "plain": {"adapter": "demo"}, "ego": ego}
     config = config_file.parse({"datasets": datasets, "suites": SUITES, "composed": {"suites": []}})
     menu = {
         name: request
-        for name, _, request in targets.menu(config, lambda name: DatasetPlan((), {}, 0, 0), lambda name: ())
+        for name, _, request in targets.menu(config, plans, lambda name: ())
         if name.startswith(("composed", "egocvr"))
     }
     assert list(menu) == ["egocvr", "composed_drawn", "composed_plain", "composed_ego"]
@@ -110,8 +114,9 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     assert "manifests/drawn/composed/mm_robustness/captions.parquet" in menu["composed_drawn"]().files
     with pytest.raises(ConfigError, match="`families: true`"):
         menu["composed_plain"]()
-    with pytest.raises(ConfigError, match="no dataset of the adapter 'youcook2'"):
-        composed_plan.composed_of_adapter(config, "youcook2", lambda name: DatasetPlan((), {}, 0, 0))
+    (of_none,) = (request for name, _, request in composed_plan.menu(planned(), plans) if name == "egocvr")
+    with pytest.raises(ConfigError, match="no dataset of the adapter 'egocvr'"):
+        of_none()
 
 
 @pytest.mark.parametrize(

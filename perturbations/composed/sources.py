@@ -9,8 +9,7 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.composed import official
-from perturbations.composed.builder import build
-from perturbations.composed.instructions import words_of
+from perturbations.composed.builder import build, words_of
 from perturbations.composed.split import ComposedQuery, PoolClip, Split, as_text
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry, webvid_covr
@@ -26,11 +25,6 @@ def gives_splits(adapter: str) -> bool:
     """Whether an adapter's datasets give splits: whether their items are, or may be, parts of longer videos."""
     declared = registry.get(adapter)
     return adapter in _PUBLISHED or declared.families is not None or bool(declared.spans)
-
-
-def target_of(adapter: str) -> str:
-    """The target of the workflow that evaluates every dataset of an adapter; empty where there is none."""
-    return "egocvr" if adapter == "egocvr" else ""
 
 
 def files_of(dataset: Dataset) -> tuple[Path, ...]:

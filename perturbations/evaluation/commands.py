@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import logging
 from collections.abc import Sequence
 from itertools import chain
@@ -202,15 +200,13 @@ def _perplexity(options: argparse.Namespace) -> int:
 
     manifests = [files.read_part(path, TEXTS) for path in options.manifests]
     model = language_model.load(options.pretrained, revision=options.revision, device=options.device)
-    content = io.StringIO()
-    table = csv.writer(content, lineterminator="\n")
-    table.writerow(["model", *perplexity.COLUMNS])
-    for row in perplexity.of_rows(chain.from_iterable(manifests), model.perplexity):
-        table.writerow([model.source, *row])
-        name, severity, _, mean, above, mean_below = row
-        left = "" if mean_below is None else f", {mean_below:.1f} without"
-        print(shown.line(f"{name} {severity}: {mean:.1f}; {above:.1%} above {perplexity.OUTLIER:.0f}{left}"))
-    storage.write_text(options.output / "perplexity.csv", content.getvalue())
+    table = perplexity.of_rows(chain.from_iterable(manifests), model.perplexity)
+    for row in table.itertuples():
+        left = "" if row.above == 1 else f", {row.mean_below:.1f} without"
+        above = f"{row.above:.1%} above {perplexity.OUTLIER:.0f}"
+        print(shown.line(f"{row.perturbation} {row.severity}: {row.mean:.1f}; {above}{left}"))
+    table.insert(0, "model", model.source)
+    storage.write_text(options.output / "perplexity.csv", table.to_csv(index=False))
     return 0
 
 

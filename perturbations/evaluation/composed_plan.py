@@ -13,9 +13,8 @@ from typing import Any
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical
-from perturbations.composed.sources import check, gives_splits, target_of
+from perturbations.composed.sources import check, gives_splits
 from perturbations.config import sections as configuration
-from perturbations.datasets import registry as datasets
 from perturbations.evaluation import planning, sizes
 from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.rows import CLEAN_SCENARIO, COMPOSED, LISTED, Run, ScenarioKey
@@ -182,11 +181,9 @@ def job_minutes(config: configuration.Config, runs: Sequence[Run], plan: Dataset
 
 
 def menu(config: configuration.Config, plans: Plans) -> Iterator[Target]:
-    """A target per dataset that gives splits, and one per adapter that names its own."""
-    for adapter in datasets.adapters():
-        if target := target_of(adapter):
-            text = f"composed retrieval on every dataset of the adapter `{adapter}`"
-            yield target, text, partial(composed_of_adapter, config, adapter, plans)
+    """A target per dataset that gives splits, and one for all of EgoCVR."""
+    text = "composed retrieval on every dataset of the adapter `egocvr`"
+    yield "egocvr", text, partial(_of_egocvr, config, plans)
     for name, dataset in config.datasets.items():
         if gives_splits(dataset.adapter):
             text = f"retrieval by a clip and an instruction, on the dataset `{name}`"
@@ -220,9 +217,8 @@ def _results(config: configuration.Config, dataset: str, plans: Plans) -> Target
     )
 
 
-def composed_of_adapter(config: configuration.Config, adapter: str, plans: Plans) -> TargetWork:
-    """Composed retrieval on every dataset of an adapter. Raises `ConfigError` where there is none."""
-    names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
+def _of_egocvr(config: configuration.Config, plans: Plans) -> TargetWork:
+    names = [name for name, dataset in config.datasets.items() if dataset.adapter == "egocvr"]
     if not names:
-        raise ConfigError(f"config.yaml has no dataset of the adapter '{adapter}'")
+        raise ConfigError("config.yaml has no dataset of the adapter 'egocvr'")
     return together([_results(config, name, plans) for name in names])

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable
+
+import pandas as pd
 
 from perturbations.manifest.kinds import TextRow
 
 OUTLIER = 500.0
 """The perplexity above which the paper leaves a caption out of its second mean."""
 
-ORIGINAL = "original"
 
-_Row = tuple[str, int, int, float, float, float | None]
+def of_rows(rows: Iterable[TextRow], perplexity: Callable[[str], float | None]) -> pd.DataFrame:
+    """The perplexities of manifests of perturbed captions; each different text is measured once.
 
-
-COLUMNS = ("perturbation", "severity", "captions", "mean", "above", "mean_below")
-"""What `of_rows` gives: the perturbation and severity (`ORIGINAL` and 0 of the captions as they were), how many
-captions have a perplexity, its mean, the share above `OUTLIER`, and the mean without those, None where all are."""
-
-
-def of_rows(rows: Iterable[TextRow], perplexity: Callable[[str], float | None]) -> Iterator[_Row]:
-    """The perplexities, as `COLUMNS`, of a manifest of perturbed captions; each different text is measured once."""
-    texts: dict[tuple[str, int], list[str]] = defaultdict(list)
-    originals: dict[str, str] = {}
-    for row in rows:
-        originals[row.caption_id] = row.source_text
-        texts[row.perturbation, row.severity].append(row.text)
-    known = cache(perplexity)
-    for (name, severity), own in {(ORIGINAL, 0): [*originals.values()], **texts}.items():
-        values = [value for text in own if (value := known(text)) is not None]
-        below = [value for value in values if value <= OUTLIER]
-        if values:
-            mean_below = sum(below) / len(below) if below else None
-            mean, above = sum(values) / len(values), 1 - len(below) / len(values)
-            yield name, severity, len(values), mean, above, mean_below
+    A row for the captions as they were ("original", severity 0), and one for each perturbation and severity: how many
+    `captions` have a perplexity, its `mean`, the share `above` `OUTLIER`, and the `mean_below` of the others.
+    """
+    names = ["perturbation", "severity", "caption_id", "source_text", "text"]
+    perturbed = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
+    originals = perturbed.drop_duplicates("caption_id", keep="last")
+    originals = originals.assign(perturbation="original", severity=0, text=originals["source_text"])
+    every = pd.concat([originals, perturbed])
+    known = {text: perplexity(text) for text in every["text"].unique()}
+    every["value"] = every["text"].map(known).astype(float)
+    every["above"] = every["value"] > OUTLIER
+    every["below"] = every["value"].mask(every["above"])
+    of_scenarios = every.dropna(subset="value").groupby(["perturbation", "severity"], sort=False, as_index=False)
+    columns = {"captions": ("value", "size"), "mean": ("value", "mean"), "above": ("above", "mean")}
+    table: pd.DataFrame = of_scenarios.agg(**columns, mean_below=("below", "mean"))
+    return table
