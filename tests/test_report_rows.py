@@ -200,7 +200,7 @@ def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_
     """Of Table 1 of HAT-VTR: CLIP4Clip without adaptation on fog at severity 5 has 26.7."""
     about = {"protocol": "hat_vtr_table_1", "backend": canonical({"retrieval": "pretrained"})}
     about |= {"queries": 1000, "gallery": 1000}
-    about |= {"pooling": "clip4clip", "pretrained": "openai/clip-vit-base-patch32", "parameters": "{}"}
+    about |= {"pooling": "clip4clip", "architecture": "clip ViT-B/32", "parameters": "{}"}
     about |= {
         "num_frames": 12,
         "listed_sha256": SPLITS["msrvtt"][1_000].listed,

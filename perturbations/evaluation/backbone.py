@@ -18,7 +18,6 @@ from perturbations.evaluation import frozen, openai_names
 from perturbations.evaluation.backbones import registry as backbones
 from perturbations.evaluation.planning import DirectionName
 from perturbations.evaluation.processors import Images, TokenizedTexts, read_images, read_texts, two_texts
-from perturbations.evaluation.stated import backbone_name
 from perturbations.tta import encode_gallery
 from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
 from perturbations.tta.inputs import Batch
@@ -99,11 +98,15 @@ def load(
     return LoadedBackbone(model, texts, images, sha256, seen, _architecture(described))
 
 
+_SIZES = {192: "T", 384: "S", 768: "B", 1024: "L", 1280: "H", 1408: "g", 1664: "G"}
+"""The names of vision towers, by their width."""
+
+
 def _architecture(described: PretrainedConfig) -> str | None:
-    vision = described.vision_config
-    width, patch = (getattr(vision, name, None) for name in ("hidden_size", "patch_size"))
+    """The architecture: "clip ViT-B/32"."""
+    width, patch = (getattr(described.vision_config, name, None) for name in ("hidden_size", "patch_size"))
     if isinstance(width, int) and isinstance(patch, int):
-        return backbone_name(described.model_type, width, patch)
+        return f"{described.model_type} ViT-{_SIZES.get(width, width)}/{patch}"
     return None
 
 

@@ -286,7 +286,7 @@ def _groups(config: configuration.Config, kind: str | None) -> dict[str, tuple[i
     return grouped
 
 
-FEW = 200
+FEW = 100
 """Clips: of so few, the runs of a category take less time than the start of a job with its model."""
 
 

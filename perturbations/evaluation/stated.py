@@ -45,31 +45,6 @@ def _parts(text: str) -> tuple[Part, ...]:
     )
 
 
-_SIZES = {192: "T", 384: "S", 768: "B", 1024: "L", 1280: "H", 1408: "g", 1664: "G"}
-_NAMED = re.compile(r"vit[-_]?(tiny|small|base|large|huge|t|s|b|l|h)[-_/]?(?:patch)?[-_/]?(\d+)")
-_FAMILIES = ("blip", "altclip", "metaclip", "siglip", "xclip", "clip")
-_LARGE = {"blip-itm-base": "blip ViT-B/16", "blip-itm-large": "blip ViT-L/16"}
-
-
-def backbone_name(model_type: str, width: int, patch: int) -> str:
-    """An architecture: "clip ViT-B/32", from the type, the width and the patch of a vision tower."""
-    return f"{model_type} ViT-{_SIZES.get(width, width)}/{patch}"
-
-
-def backbone_of(row: Mapping[str, Any]) -> str | None:
-    """The architecture of a result's model; None where it is not recorded.
-
-    Rows that do not record it have the name of the model that was loaded, which may say it: "clip-vit-base-patch32".
-    """
-    if known := row.get("architecture"):
-        return str(known)
-    name = re.split(r"[/\\]", str(row.get("pretrained") or "").rstrip("/"))[-1].lower()
-    if large := next((own for start, own in _LARGE.items() if name.startswith(start)), None):
-        return large
-    size, family = _NAMED.search(name), next((own for own in _FAMILIES if own in name), None)
-    return f"{family} ViT-{size[1][0].upper()}/{size[2]}" if size and family else None
-
-
 def changed_parameters(method: str, direction: str, parameters: str | None) -> dict[str, object] | None:
     """The parameters of a result that differ from the method's published ones; None where none are recorded.
 
@@ -161,7 +136,7 @@ def _of_model(cell: Published, row: Mapping[str, Any], *, given: bool) -> Iterat
     if not cell.pooling:
         yield f"the table's model is {cell.stated_model}, whose features `perturb score` takes"
         return
-    backbone = backbone_of(row)
+    backbone = row.get("architecture")
     family = cell.stated_model.partition(" ")[0].lower()  # where the paper names no architecture
     if backbone is None and cell.backbone:
         yield f"the architecture of the model is not recorded, and the table's is {cell.backbone}"
