@@ -70,6 +70,7 @@ class EvaluationJob:
         self.banks, self.settings, self.top_k, self.reader = banks or {}, settings or {}, top_k, reader
         features = {name: bank.features.cpu().numpy() for name, bank in self.banks.items()}
         self.bank_hashes = {name: storage.sha256_of(rows.tobytes()) for name, rows in features.items()}
+        self.listed_sha256 = clean.listed_sha256
         self._stack = ExitStack()
         self._queries: tuple[str, encoding.QueryItems] = "", []
 
@@ -118,6 +119,8 @@ class _Scenario:
         self.queries, self.items, self.relevant, self.missing = task
         self.query_ids, self.item_ids = (tuple(map(scenarios.id_of, rows)) for rows in (self.queries, self.items))
         self.queries_sha256 = _sha256_of(self.queries)
+        gallery = [self.item_ids, _sha256_of(self.items)]
+        self.identity = digest([self.queries_sha256, self.query_ids, self.relevant, gallery])
         self.about: dict[str, Any] = {
             "settings": results.settings_cell(run, job.settings),
             "manifest_sha256": manifest_sha256,
@@ -129,13 +132,11 @@ class _Scenario:
         job = self.job
         run = replace(
             planned,
-            listed_sha256=job.clean.listed_sha256,
+            listed_sha256=job.listed_sha256,
             checkpoint_sha256=job.backbone.sha256,
             banks_sha256=banks_key({name: job.bank_hashes[name] for name in job.banks_of(planned.method)}),
         )
-        gallery = [self.item_ids, _sha256_of(self.items)]
-        identity = [self.queries_sha256, self.query_ids, self.relevant, gallery]
-        key = digest([{**run.columns(), "label": None}, self.about["settings"], results.tools(), identity])
+        key = digest([{**run.columns(), "label": None}, self.about["settings"], results.tools(), self.identity])
         about = {**self.about, "label": run.label}
         return key, about, partial(_finished, self, run, recipe_id=key, **self.about)
 
@@ -157,6 +158,11 @@ class _Scenario:
         places = {scenarios.id_of(row): place for place, row in enumerate(rows)}
         held = self.job.encoded[self.asks]
         return Gallery(held.direction, held.features[[places[query] for query in self.query_ids]])
+
+    @cached_property
+    def backend(self) -> str:
+        """The column `backend`."""
+        return canonical(results.backends(self.run.pretrained, (*self.queries, *self.items)))
 
     @cached_property
     def clean_input_queries(self) -> int | None:
@@ -219,7 +225,7 @@ def _finished(asked: _Scenario, run: Run, **columns: Any) -> list[Finished]:
         **({} if known else timings.summary()),
         missing_queries=asked.missing,
         gallery=len(asked.items),
-        backend=canonical(results.backends(run.pretrained, (*asked.queries, *asked.items))),
+        backend=asked.backend,
         tools=canonical(results.tools()),
         queries_sha256=asked.queries_sha256,
         clean_input_queries=asked.clean_input_queries,
