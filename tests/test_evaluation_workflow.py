@@ -112,7 +112,7 @@ def test_another_setting_of_a_method_runs_alone(evaluated: Project) -> None:
     own = {"name": "tcr", "label": "share <0.5>", "parameters": {"share": 0.5}}
     project = changed(evaluated, methods=["tcr", "qbnorm", own])
     planned = {name: count for name, count in project.planned("tta_tiny").items() if name.startswith(RULES)}
-    of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny", "evaluation"))
+    of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny", len(IDS), "evaluation"))
     assert planned == {"evaluate": of_setting, "results": 1}
     project.snakemake("tta_tiny")
     results = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "results.parquet")
@@ -129,21 +129,23 @@ def test_after_a_changed_caption_its_runs_are_made_again(evaluated: Project, tmp
     project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"ocr": {5: {"ratio": 0.9}}}
     config = config_file.parse(project.config)
     parts = evaluation_paths.result_parts(config, "tiny", evaluation.jobs(config, "tiny", len(IDS), "adaptation"))
-    rerun = [part for part in parts if "/mm_robustness/character/" in part]
+    rerun = [part for part in parts if "/t2v/" in part]
     journals = [project.root / layout.journal_of(Path(part)) for part in rerun]
     before = [len(path.read_text().splitlines()) for path in journals]
     times = {part: (project.root / part).stat().st_mtime_ns for part in parts}
     project.snakemake("tta_tiny")
     assert [part for part in parts if (project.root / part).stat().st_mtime_ns != times[part]] == rerun
     added = [len(path.read_text().splitlines()) - lines for path, lines in zip(journals, before, strict=True)]
-    assert added == [lines // 2 for lines in before], "half of the runs are of keyboard"
+    assert added == [lines // 3 for lines in before], "the other runs are clean or of keyboard"
 
 
 def test_another_seed_draws_its_order_and_its_mixture(evaluated: Project) -> None:
-    part = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/mixed/none-seed7.parquet"
+    part = folder_of(evaluated, "work/tiny/evaluation") / "v2t/none-seed7.parquet"
     changed(evaluated, seeds=[42, 7]).snakemake(str(part.relative_to(evaluated.root)), started=True)
-    own, listed = (files.read_rows(path, RESULTS) for path in (part, part.with_name("adapted.parquet")))
-    listed = [row for row in listed if row.method == "none"]
+    own, listed = (
+        [row for row in files.read_rows(path, RESULTS) if row.method == "none" and row.mix]
+        for path in (part, part.with_name("adapted.parquet"))
+    )
     assert {row.order for row in own} == {"seed 7"}
     assert [row.share for row in own] == [row.share for row in listed] == list(mixes.SHARES)
     assert [row.queries_sha256 for row in own] != [row.queries_sha256 for row in listed]
