@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_composed_scores import EVERY
 
 from perturbations.base.errors import ManifestError
 from perturbations.composed import manifests, sources
@@ -174,14 +175,10 @@ RUN = Run(
 
 
 WAYS = {
+    **EVERY,
     "galleries": ("local_full", "global_distinct"),
-    "strategies": ("text", "visual", "average", "two_stage"),
     "words": ("instruction", "tfcvr"),
     "averages": ("unit",),
-    "first_stage": ("visual",),
-    "deduplicate": False,
-    "shortlist": 15,
-    "top_k": None,
 }
 
 
