@@ -50,7 +50,7 @@ def _corpus(root: Path) -> None:
     rows: list[VideoRow] = []
     for entry in registry.perturbations("mlvp", "video"):
         for severity in _SEVERITIES if entry.guide is None else ():
-            wanted = recipe.make(entry, severity, seed=0, storage=tiers.Unstored())
+            wanted = recipe.make(entry, severity, seed=0, storage=tiers.UNSTORED)
             part = root / entry.name / f"{severity}.parquet"
             part.parent.mkdir(exist_ok=True)
             rules_clips.videos(recipe=json.loads(wanted.text), sources=sources, output=[part], timeout_s=600)

@@ -294,11 +294,6 @@ def made_row(
     return replace(row, path=str(folder / row.path) if row.path else None)
 
 
-def altered(wanted: recipe.VideoRecipe, **fields: object) -> recipe.VideoRecipe:
-    """The same recipe with other values of some fields."""
-    return wanted.model_validate({name: getattr(wanted, name) for name in type(wanted).model_fields} | fields)
-
-
 def text_row(wanted: recipe.TextRecipe, **columns: Any) -> TextRow:
     """The same of a perturbed caption."""
     defaults = {

@@ -102,7 +102,7 @@ def _sources(folder: Path) -> list[SourceRow]:
 def _videos(root: Path, sources: list[SourceRow]) -> list[VideoRow]:
     rows: list[VideoRow] = []
     for name, severity in SCENARIOS:
-        tier: tiers.Storage = tiers.Unstored() if name == "fog" else tiers.stored_video("lossless")
+        tier: tiers.Storage = tiers.UNSTORED if name == "fog" else tiers.stored_video("lossless")
         wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=tier)
         folder = root / f"corpora/data/mlvp/{name}_{severity}"
         part = root / f"work/{name}_{severity}.parquet"

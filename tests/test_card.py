@@ -24,7 +24,7 @@ from perturbations.suites import registry
 
 
 def video(key: str, severity: int = 3, variant: str | None = None, **more: Any) -> VideoRow:
-    wanted = recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=tiers.Unstored(), **more)
+    wanted = recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=tiers.UNSTORED, **more)
     return clips.video_row(wanted)
 
 

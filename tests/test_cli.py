@@ -225,7 +225,7 @@ def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path:
     for key in ("mlvp/h264_compression", "mlvp/gaussian_noise"):
         entry = registry.get(key)
         clean, shown = preview.images_of(entry, source_of(row), [], [3], 0)
-        whole = recipe.make(entry, 3, seed=0, storage=tiers.Unstored())
+        whole = recipe.make(entry, 3, seed=0, storage=tiers.UNSTORED)
         planned = rendering.planned_clip(whole, source_of(row))
         (frame,) = planned.frames(only={30})
         assert np.array_equal(frame.image, shown), key

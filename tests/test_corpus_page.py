@@ -37,8 +37,8 @@ from perturbations.suites import registry
 
 NAMES = ("gaussian_noise", "translate", "mpeg2", "sampling")  # translate changes the size, sampling the length
 TIERS = {
-    "recipe": tiers.Unstored(),
-    "frames": tiers.StoredFrames(num_frames=4),
+    "recipe": tiers.UNSTORED,
+    "frames": tiers.stored_frames(4),
     "video": tiers.stored_video("high"),
 }
 ABOUT = {

@@ -238,7 +238,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 @pytest.fixture(scope="module")
 def styled(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """Of a guided perturbation. Not to be changed."""
-    return Corpus(tmp_path_factory.mktemp("styled") / "corpus", "mlvp/style_transfer", tiers.Unstored())
+    return Corpus(tmp_path_factory.mktemp("styled") / "corpus", "mlvp/style_transfer", tiers.UNSTORED)
 
 
 @pytest.fixture
@@ -342,7 +342,7 @@ def test_nothing_is_deleted_behind_a_link_of_the_corpus(corpus: Corpus, tmp_path
 @pytest.mark.parametrize("name", ["../../elsewhere", "/etc", "a/b", "a\\b", "."])
 def test_a_donors_corpus_is_a_name(name: str, tmp_path: Path) -> None:
     guided = recipe.make(
-        registry.get("mlvp/event_insertion"), 1, variant="paper", seed=0, storage=tiers.Unstored(), donors="data"
+        registry.get("mlvp/event_insertion"), 1, variant="paper", seed=0, storage=tiers.UNSTORED, donors="data"
     )
     assert recipe.parse(guided.text) == guided
     described = json.loads(guided.text)
@@ -374,7 +374,7 @@ def test_sources_are_regular_files_of_the_hash_that_the_row_says(corpus: Corpus,
 
 
 def _unstored(corpus: Corpus) -> str:
-    return clips.altered(corpus.recipe, storage=tiers.Unstored()).text
+    return replace(corpus.recipe, storage=tiers.UNSTORED).text
 
 
 @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ def test_errors_cannot_move_a_terminals_cursor(tmp_path: Path, capsys: pytest.Ca
 
 
 def a_video_row(dataset: str) -> VideoRow:
-    wanted = recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=tiers.Unstored())
+    wanted = recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=tiers.UNSTORED)
     return clips.video_row(wanted, dataset=dataset, item_id="a", source_path=dataset)
 
 

@@ -248,7 +248,7 @@ def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
 def test_both_sides_of_a_combination_are_perturbed(
     direction: str, model: Path, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
-    wanted = recipe.make(registry.get("msrvtt_p/jumble"), 3, seed=0, storage=tiers.Unstored())
+    wanted = recipe.make(registry.get("msrvtt_p/jumble"), 3, seed=0, storage=tiers.UNSTORED)
     videos = [
         replace(
             mixes._clean_row(0.2, clips.video_row(wanted, item_id=row.item_id), row), perturbation="jumble", severity=3
@@ -305,7 +305,7 @@ def test_an_evaluation_without_a_complete_clip_stops_with_one_message(tmp_path: 
     ],
 )
 def test_results_say_whose_severities_they_have(changed: dict[str, str], facts: dict[str, str]) -> None:
-    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.Unstored())
+    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.UNSTORED)
     published = manifest_rows.expected_video(wanted, source("a"), None, Known())
     backends = results.backends(None, [published, replace(published, **changed)])
     assert backends == {"retrieval": "demo_encoder"} | facts

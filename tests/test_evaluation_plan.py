@@ -242,7 +242,7 @@ def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
 def test_quarantined_clips_are_no_gallery_and_no_query_is_an_error() -> None:
     sources = [source("a"), source("b")]
     captions = [caption("1", "a"), caption("2", "b")]
-    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.Unstored())
+    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.UNSTORED)
     rows = [clips.video_row(wanted, item_id=row.item_id) for row in sources]
     perturbed = [replace(rows[0], status="quarantined", stage="video", error="no"), rows[1]]
     queries, gallery, *counts = scenarios.retrieval("t2v", perturbed, captions, scenarios.Clean(sources, captions))

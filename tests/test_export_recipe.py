@@ -249,7 +249,7 @@ def test_only_videos_have_recipes(tree: Path, tmp_path: Path, capsys: pytest.Cap
 
 def test_a_name_is_a_path_below_the_folder_of_all_clips(tmp_path: Path) -> None:
     """As of YouCook2, whose videos lie in folders of recipes."""
-    wanted = recipe.make(suites.get("mlvp/fog"), 1, seed=0, storage=tiers.Unstored())
+    wanted = recipe.make(suites.get("mlvp/fog"), 1, seed=0, storage=tiers.UNSTORED)
     place = tmp_path / "manifests/data/mlvp/videos.parquet"
     rows = [clips.video_row(wanted, item_id=name, source_path=f"clips/{name}.mp4") for name in ("a/1", "b/1")]
     files.write(place, VIDEOS, rows, {"root": "../../..", "dataset": "data", "suite": "mlvp"})

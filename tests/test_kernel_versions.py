@@ -45,7 +45,7 @@ from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
 from perturbations.plan import recipe, tiers
 from perturbations.plan.recipe import make
-from perturbations.plan.tiers import Unstored
+from perturbations.plan.tiers import UNSTORED
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import procedural_styles
@@ -118,8 +118,8 @@ def versioned() -> dict[str, Versioned]:
         entries[name] = Versioned(version, file_of(analysis.run), result)
     for name in guides.GUIDES:
         guide = guides.get(name)
-        if (own := guide.model_fields.get("version")) is not None:
-            entries[f"{name} guide"] = Versioned(own.default, file_of(guide), OF_GUIDES[name])
+        if (own := getattr(guide, "version", None)) is not None:
+            entries[f"{name} guide"] = Versioned(own, file_of(guide), OF_GUIDES[name])
     return {**entries, **of_composed()}
 
 
@@ -139,7 +139,7 @@ def of_form(form: Perturbation) -> Versioned:
 
 def analysis_of(form: Perturbation) -> AnalysisRecipe | None:
     """The analysis that a form needs: its version is part of the form's recipe, and raises none of its own."""
-    return None if form.guide is None else make(form, min(form.severities), seed=0, storage=Unstored()).analysis
+    return None if form.guide is None else make(form, min(form.severities), seed=0, storage=UNSTORED).analysis
 
 
 def of_composed() -> dict[str, Versioned]:
@@ -186,7 +186,7 @@ def result_of(form: Perturbation) -> bytes:
         return "\n".join([*(result.text for result in texts), *texts_of_kernel(form)]).encode()
     frames = clip()
     severity = min(SEVERITY, max(form.severities))
-    recipe = make(form, severity, seed=3, storage=Unstored())
+    recipe = make(form, severity, seed=3, storage=UNSTORED)
     if form.takes_file(recipe.params):
         with tempfile.TemporaryDirectory() as folder:
             source = clean_clips.source_of(clips.source_row(clips.write_scene(Path(folder) / "clip.mp4", frames)))

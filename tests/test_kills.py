@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from perturbations.base import storage
-from perturbations.engine.journal import Journal, Measured
+from perturbations.engine.journal import Journal
 from perturbations.manifest import layout
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "faults.py"
 MANIFEST = "manifests/tiny/mlvp/videos.parquet"
 """Without pages, which Snakemake makes again whole, and captions, whose killed jobs the tests of the workflow have."""
-FINISHED = Measured(frame_count=3, stored_frames=3)
+FINISHED = {"frame_count": 3, "stored_frames": 3}
 IDS = ["0" * 32, "1" * 32, "2" * 32]
 
 
@@ -32,12 +32,12 @@ def test_killed_runs_end_as_undisturbed_ones() -> None:
 
 def test_a_line_that_a_killed_worker_left_half_swallows_no_other(tmp_path: Path) -> None:
     path = layout.journal_of(tmp_path / "s1.parquet")
-    journal = Journal(path, Measured, IDS)
+    journal = Journal(path, IDS)
     journal.add(IDS[0], FINISHED)
     with path.open("a") as file:
         file.write(IDS[1] + '{"frame_c')
     journal.add(IDS[2], FINISHED)
-    again = Journal(path, Measured, IDS)
+    again = Journal(path, IDS)
     assert [again.find(name, None) for name in IDS] == [FINISHED, None, FINISHED]
 
 
@@ -46,5 +46,5 @@ def test_a_journal_that_another_shard_is_writing_is_left_alone(tmp_path: Path) -
     own, other = map(storage.temporary_path, journals)
     for path in (other, own):
         path.symlink_to("gone")  # as one that was renamed between looking and reading
-    Journal(journals[0], Measured, IDS).add(IDS[0], FINISHED)
+    Journal(journals[0], IDS).add(IDS[0], FINISHED)
     assert {path.name for path in tmp_path.iterdir()} == {journals[0].name, other.name}

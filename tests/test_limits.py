@@ -8,6 +8,7 @@ import pytest
 from clips import DATASET, make
 
 from perturbations.base import limits
+from perturbations.base.settings import parse_limits
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.plan import recipe
@@ -17,11 +18,11 @@ CONFIG = {"datasets": {"demo": DATASET}, "suites": {"mlvp": {}}}
 
 @pytest.fixture(autouse=True)
 def _own_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_limits", [limits.DEFAULT])
+    monkeypatch.setattr(limits, "_current", limits.DEFAULTS)
 
 
 def test_limits_have_the_defaults_of_the_package_and_are_in_no_recipe() -> None:
-    assert config_file.parse(CONFIG).limits == limits.parse("{}") == limits.DEFAULT
+    assert config_file.parse(CONFIG).limits.model_dump() == parse_limits("{}") == limits.DEFAULTS
     other = config_file.parse({**CONFIG, "limits": {"frames": 7, "decode_mib": 9}})
     assert other.limits.frames == 7
     texts = {recipe.from_config(parsed, "demo", "mlvp", "fog", 3).text for parsed in (config_file.parse(CONFIG), other)}

@@ -21,7 +21,7 @@ def rows(items: int, seed: int = 0, dataset: str = "data") -> list[VideoRow]:
     videos = []
     for name in NAMES:
         for severity in range(1, 6):
-            wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=seed, storage=tiers.Unstored())
+            wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=seed, storage=tiers.UNSTORED)
             for item in (f"i{number}" for number in range(items)):
                 path, recipe_id = f"{name}/{severity}/{item}", f"{name}/{severity}"
                 videos.append(clips.video_row(wanted, dataset=dataset, item_id=item, path=path, recipe_id=recipe_id))

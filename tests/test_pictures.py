@@ -126,7 +126,7 @@ def test_what_is_no_whole_picture_of_8_bits_of_rgb_is_quarantined(
 
 def test_a_picture_is_held_to_the_limit_of_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(tmp_path / "a.png", Image.fromarray(DRAWN))
-    monkeypatch.setattr(limits, "current", lambda: limits.Limits(frame_pixels=24 * 40 - 1))
+    monkeypatch.setattr(limits, "current", lambda: {**limits.DEFAULTS, "frame_pixels": 24 * 40 - 1})
     with pytest.raises(MediaError, match="frame_pixels"):
         probing.probe(path)
 
@@ -159,12 +159,12 @@ def rows_of(
 @pytest.mark.parametrize("name", ["png", "jpeg", "recipe"])
 def test_a_perturbed_picture_is_stored_as_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
-    storage = tiers.Unstored() if name == "recipe" else tiers.stored_video(name)
+    storage = tiers.UNSTORED if name == "recipe" else tiers.stored_video(name)
     source, row = rows_of(tmp_path, storage, monkeypatch)
     assert (source.frame_count, source.fps, source.duration_s) == (1, 0, 0)
     assert (row.status, row.frame_count, row.audio, row.storage.rpartition("/")[2]) == ("complete", 1, None, name)
     frames = open_clip(row)
-    intended = open_clip(rows_of(tmp_path, tiers.Unstored(), monkeypatch)[1])
+    intended = open_clip(rows_of(tmp_path, tiers.UNSTORED, monkeypatch)[1])
     if name == "jpeg":
         assert row.path is not None
         ours, theirs = Path(row.path).read_bytes(), io.BytesIO()

@@ -36,8 +36,8 @@ KERNELS = [*{(entry.kernel, entry.guide, entry.draw): entry.key for entry in ENT
 LOSSLESS = tiers.stored_video("lossless")
 HIGH = tiers.stored_video("high")
 COMPATIBLE = tiers.stored_video("compatible")
-FRAMES = tiers.StoredFrames(num_frames=5)
-RECIPE = tiers.Unstored()
+FRAMES = tiers.stored_frames(5)
+RECIPE = tiers.UNSTORED
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -163,7 +163,7 @@ def row_of(
         [source],
         root=folder,
         folder=folder,
-        known=known(clips.altered(wanted, storage=RECIPE).text, source, folder.parent),
+        known=known(replace(wanted, storage=RECIPE).text, source, folder.parent),
     )
     return replace(row, path=str(target) if row.path else None)
 
@@ -251,7 +251,7 @@ def test_a_clip_of_which_nothing_is_left_is_quarantined(severity: int, tmp_path:
 def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, num_frames: int, tmp_path: Path) -> None:
     path = clips.write_scene(tmp_path / "clip.mp4", clean := scene(num_frames, 24, 32))
     whole = made_row(key, 4, RECIPE, path, tmp_path / "whole")
-    row = made_row(key, 4, tiers.StoredFrames(num_frames=12), path, tmp_path / "frames")
+    row = made_row(key, 4, tiers.stored_frames(12), path, tmp_path / "frames")
     stored = perturbations.open_clip(row)
     assert (row.frame_count, row.duration_s, row.stored_frames) == (whole.frame_count, whole.duration_s, 12)
     plan = rendering.planned_clip(recipe.parse(row.recipe), clean_clips.source_of(row)).order
@@ -362,9 +362,7 @@ LENGTH = 11
 
 
 @pytest.mark.parametrize("kept_bytes", [2**28, 0], ids=["kept", "rendered twice"])
-@pytest.mark.parametrize(
-    "tier", [tiers.stored_video("high"), tiers.StoredFrames(num_frames=12)], ids=["video", "frames"]
-)
+@pytest.mark.parametrize("tier", [tiers.stored_video("high"), tiers.stored_frames(12)], ids=["video", "frames"])
 @pytest.mark.parametrize(
     ("key", "variant", "realizations"),
     [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
-import clips
 import copies
 import preloaded
 import pytest
@@ -19,7 +19,7 @@ from perturbations.base import things
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
-from perturbations.plan import recipe
+from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 
@@ -128,9 +128,9 @@ def test_a_preview_shows_the_severities_that_there_are(tmp_path: Path, monkeypat
 
 def test_a_recipe_of_another_file_is_refused(tmp_path: Path) -> None:
     things.use([project(tmp_path) / "my suite.py"])
-    own = recipe.make(registry.get("lamps/dimmed"), 1, seed=0, storage=recipe.StoredFrames(num_frames=2))
+    own = recipe.make(registry.get("lamps/dimmed"), 1, seed=0, storage=tiers.stored_frames(2))
     assert recipe.parse(own.text) == own
-    other = clips.altered(own, code="0" * 64).text
+    other = replace(own, code="0" * 64).text
     with pytest.raises(ManifestError, match="made by another file that declares lamps"):
         recipe.parse(other)
     assert recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=own.storage).code is None

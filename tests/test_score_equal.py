@@ -108,7 +108,7 @@ class Corpus:
         files.write(path, kind, rows, {"root": root})
 
     def _jumbled(self, source: CompleteSource) -> VideoRow:
-        return clips.made_row("msrvtt_p/jumble", tiers.Unstored(), source, self.folder / "made" / source.item_id)
+        return clips.made_row("msrvtt_p/jumble", tiers.UNSTORED, source, self.folder / "made" / source.item_id)
 
     def rows(self, run: Any, modality: str) -> tuple[Sequence[Any], str]:
         """The perturbed rows of a run, as the jobs of an evaluation read them."""

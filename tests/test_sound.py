@@ -111,8 +111,8 @@ def test_a_clip_without_sound_says_why(tmp_path: Path) -> None:
     ):
         folder = tmp_path / f"{reason[:9]}{source.stem}"
         assert clips.made_row(key, VIDEO, clips.source_row(source), folder).audio == f"none: {reason}"
-    for tier in (tiers.StoredFrames(num_frames=3), tiers.Unstored()):
-        assert clips.made_row("mlvp/fog", tier, clips.source_row(aac), tmp_path / tier.tier).audio is None
+    for tier in (tiers.stored_frames(3), tiers.UNSTORED):
+        assert clips.made_row("mlvp/fog", tier, clips.source_row(aac), tmp_path / tier["tier"]).audio is None
     span = clips.source_row(late, start_s=0.0, end_s=0.4)
     assert clips.made_row("mlvp/fog", VIDEO, span, tmp_path / "before").audio == "none: no sound in the clip's span"
 

@@ -24,13 +24,13 @@ from perturbations.plan import listed, recipe, tiers
 from perturbations.status import run_lines, status
 from perturbations.suites import registry
 
-MEASURED = journal.Measured(frame_count=4, stored_frames=4, bytes=1000, sha256="ab")
+MEASURED = {"frame_count": 4, "stored_frames": 4, "bytes": 1000, "sha256": "ab"}
 SHARDS = {"s1": ["s10", "s11", "s12"], "s2": ["s20", "s21", "s22"]}
 CAPTION = CaptionRow(dataset="d", caption_id="s10#0", item_id="s10", text="a dog")
 
 
 def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) -> VideoRow:
-    wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=tiers.Unstored())
+    wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=tiers.UNSTORED)
     return clips.video_row(wanted, **{"dataset": "d", "item_id": item_id, "bytes": 1000, **changed})
 
 
@@ -58,7 +58,7 @@ def write_part(root: Path, severity: int, shard: str, **first: Any) -> None:
 def write_journal(root: Path, severity: int, shard: str, items: int) -> Path:
     path = layout.journal_of(part(root, severity, shard))
     names = [f"{number:032x}" for number in range(items)]
-    record = journal.Journal(path, journal.Measured, names)
+    record = journal.Journal(path, names)
     for name in names:
         record.add(name, MEASURED)
     return path

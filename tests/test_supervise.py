@@ -82,7 +82,7 @@ def test_a_recipe_loads_its_suite_alone() -> None:
 import sys
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
-recipe.parse(recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=tiers.Unstored()).text)
+recipe.parse(recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=tiers.UNSTORED).text)
 known = ("perturbations.suites.mlvp", "perturbations.suites.tampering")
 print(*sys.modules.keys() & {*known})
 """

@@ -27,7 +27,6 @@ from perturbations.base.errors import MediaError
 from perturbations.base.readers import Reader
 from perturbations.cli.main import main
 from perturbations.engine import journal, render_clip
-from perturbations.engine.journal import Measured
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS, CompleteSource, VideoRow
 from perturbations.plan import recipe, tiers
@@ -152,7 +151,7 @@ def test_a_job_that_was_killed_while_it_packed_goes_on_to_the_same_tar(
     (tar if with_tar else storage.temporary_path(tar)).write_bytes(before if with_tar else before[:700])
     produce, log = render_clip.produce, tmp_path / "rendered"
 
-    def noted(*arguments: Any, **options: Any) -> Measured:
+    def noted(*arguments: Any, **options: Any) -> dict[str, Any]:
         with log.open("a") as file:  # in a worker
             file.write("x")
         return produce(*arguments, **options)

@@ -181,7 +181,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> CompleteSource:
 
 def rendered(row: CompleteSource, name: str, severity: int, variant: str, **replaced: float) -> list[Frame]:
     entry = registry.get(f"transmission/{name}", variant)
-    wanted = recipe.make(entry, severity, seed=0, storage=tiers.Unstored(), replaced=replaced or None)
+    wanted = recipe.make(entry, severity, seed=0, storage=tiers.UNSTORED, replaced=replaced or None)
     source = clean_clips.source_of(row)
     return list(rendering.planned_clip(wanted, replace(source, facts=clean_clips.facts_now(wanted, source))).frames())
 
@@ -233,7 +233,7 @@ def test_frames_of_one_time_are_stored_one_after_the_other(key: str, tmp_path: P
 def test_exported_streams_of_codecs_show_frames_in_time(key: str, ticks: list[int], tmp_path: Path) -> None:
     """An encoder counts frames with a clock of its own. (MPEG-4 has a constant rate, also of uneven frames.)"""
     path = clips.written(tmp_path / "clean.mp4", clips.noise(len(ticks)), ticks)
-    row = clips.made_row(key, tiers.Unstored(), clips.source_row(path), tmp_path)
+    row = clips.made_row(key, tiers.UNSTORED, clips.source_row(path), tmp_path)
     manifest = tmp_path / "manifests/videos.parquet"
     files.write(manifest, VIDEOS, [row], {"root": ".."})
     assert main(["export", str(manifest), "--format", "hub", "-o", str(tmp_path / "hub")]) == 0

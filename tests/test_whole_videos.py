@@ -238,7 +238,7 @@ def test_memory_changes_no_frame(
 ) -> None:
     """Few frames held: what goes back and forth, and what goes through a scratch file."""
     source = source_of(clips.source_row(long_clip))
-    wanted = recipe.make(entry, 2, variant="paper", seed=1, storage=tiers.Unstored())
+    wanted = recipe.make(entry, 2, variant="paper", seed=1, storage=tiers.UNSTORED)
     expected = [frame.image for frame in rendering.planned_clip(wanted, source).frames()]
     monkeypatch.setattr(frame_orders, "_HELD_BYTES", held * source.height * source.width * 3)
     monkeypatch.setattr(frame_orders, "_KEY_FRAMES", 12)
@@ -263,7 +263,7 @@ def test_a_plan_may_mix_two_clips_in_any_order(long_clip: Path, plan: list[int],
 
 def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(clips.source_row(long_clip))
-    wanted = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, seed=1, storage=tiers.Unstored())
+    wanted = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, seed=1, storage=tiers.UNSTORED)
     monkeypatch.setattr(frame_orders, "_HELD_BYTES", 7 * source.height * source.width * 3)
     decoded = []
     decode = decoding.decode
@@ -281,7 +281,7 @@ def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: p
 def test_clips_of_one_video_share_what_was_made_of_it(
     long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = recipe.make(registry.get("msrvtt_p/mpeg2"), 1, seed=0, storage=tiers.Unstored(), whole_videos=True)
+    wanted = recipe.make(registry.get("msrvtt_p/mpeg2"), 1, seed=0, storage=tiers.UNSTORED, whole_videos=True)
     encoded = []
     encode = encoding.encode_with_ffmpeg
     monkeypatch.setattr(

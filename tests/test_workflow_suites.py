@@ -186,7 +186,7 @@ class Still(CleanClip):
 @pytest.mark.parametrize("key", DRAWN)
 def test_mm_robustness_draws_by_the_clip_or_by_the_frame(key: str) -> None:
     def changed(draw: registry.Draw | None, num_frames: int = 4) -> list[bytes]:
-        wanted = recipe.make(registry.get(key), 3, seed=0, storage=tiers.Unstored(), draw=draw)
+        wanted = recipe.make(registry.get(key), 3, seed=0, storage=tiers.UNSTORED, draw=draw)
         source = Still("data", "it", MediaClip(Path()), "", num_frames, 64, 48, clips.TIMING)
         planned = rendering.planned_clip(wanted, replace(source, facts=clean_clips.facts_now(wanted, source)))
         return [frame.image.tobytes() for frame in planned.frames()]

@@ -22,7 +22,7 @@ from perturbations.engine import clean_clips, rendering
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
 from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe, entry_of, make
-from perturbations.plan.tiers import Unstored
+from perturbations.plan.tiers import UNSTORED
 from perturbations.suites import registry
 
 Frames = Image
@@ -86,7 +86,7 @@ def perturb(
     check_text(dataset, "dataset")
     if type(severity) is int and severity == 0:
         return frames.copy()
-    recipe = make(entry, severity, seed=seed, storage=Unstored())
+    recipe = make(entry, severity, seed=seed, storage=UNSTORED)
     frames = np.ascontiguousarray(frames)
     if entry.encodes:
         return _through_codec(frames, recipe, dataset, item_id, fps)

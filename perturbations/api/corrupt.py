@@ -13,7 +13,7 @@ import numpy as np
 from perturbations.api.arrays import Frames, checked_id, checked_seed, declaration, perturb
 from perturbations.base.errors import BackendError, MediaError
 from perturbations.plan.recipe import make
-from perturbations.plan.tiers import Unstored
+from perturbations.plan.tiers import UNSTORED
 from perturbations.suites import registry
 from perturbations.suites.registry import ParameterValue
 
@@ -149,7 +149,7 @@ def _of_video(
             timing,
             info.sample_aspect,
         )
-        recipe = make(entry, severity, seed=checked_seed(seed), storage=Unstored())
+        recipe = make(entry, severity, seed=checked_seed(seed), storage=UNSTORED)
         return np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])
     except MediaError as error:
         raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error

@@ -113,7 +113,7 @@ def _stored_file(row: ClipRow) -> Path:
         raise ManifestError(f"the row of {row.item_id!r} names no file")
     path = Path(row.path)
     # To hash every file whenever it is read would take longer than to decode a few of its frames.
-    if row.bytes is not None and tars.is_file(path) and (held := tars.at(path).size) != row.bytes:
+    if row.bytes is not None and tars.is_file(path) and (held := tars.at(path)[2]) != row.bytes:
         raise MediaError(f"{path} is not the file that the row describes: {held:,} bytes, not {row.bytes:,}")
     return path
 

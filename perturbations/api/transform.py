@@ -11,7 +11,7 @@ import numpy as np
 
 from perturbations.api.arrays import checked_id, checked_seed, perturb
 from perturbations.plan.recipe import entry_of, make
-from perturbations.plan.tiers import Unstored
+from perturbations.plan.tiers import UNSTORED
 
 _TO_FRAMES = {"TCHW": (0, 2, 3, 1), "CTHW": (1, 2, 3, 0), "THWC": (0, 1, 2, 3)}
 _FROM_FRAMES = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}
@@ -51,7 +51,7 @@ class Transform:
         entry = entry_of("video", self.name, self.variant)
         if type(self.severity) is not int or self.severity:
             entry.parameters(self.severity)
-        if make(entry, 1, seed=0, storage=Unstored()).donors:
+        if make(entry, 1, seed=0, storage=UNSTORED).donors:
             raise ValueError(f"{self.name} takes a segment of another clip: call `perturb` with `donors`")
         checked_seed(self.seed)
         if self.layout not in (None, *_TO_FRAMES):

@@ -13,13 +13,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from perturbations.base import limits
 from perturbations.base.bounds import SEEDS
-from perturbations.base.errors import cut, short
+from perturbations.base.errors import ConfigError, cut, short
 
 ABSOLUTE = {"paths": "absolute"}
 """The context of a validation that makes relative paths absolute, because jobs work in another folder."""
@@ -114,6 +116,34 @@ def distinct(value: _Value) -> _Value:
         which = f": {short(repeated)}" if len(value) > 3 else ""
         raise ValueError(f"lists a value twice{which}: {short(list(value))}")
     return value
+
+
+class Limits(Strict):
+    """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
+
+    frame_pixels: Whole = Field(
+        limits.DEFAULTS["frame_pixels"],
+        ge=1,
+        description="width x height of a frame, or of an image of a style or of frost",
+    )
+    frames: Whole = Field(limits.DEFAULTS["frames"], ge=1, description="frames of a video file, whole or cut from")
+    seconds: Whole = Field(
+        limits.DEFAULTS["seconds"], ge=1, description="length of a video file, whole or cut from, in s"
+    )
+    decode_mib: Whole = Field(
+        limits.DEFAULTS["decode_mib"],
+        ge=1,
+        description="memory that decoding a file takes, in MiB, computed before the first frame is decoded",
+    )
+
+
+def parse_limits(document: str) -> dict[str, int]:
+    """Limits from JSON. Raises `ConfigError` naming the key."""
+    try:
+        return Limits.model_validate_json(document).model_dump()
+    except ValidationError as error:
+        lines = [".".join(("limits", *map(str, line["loc"]))) + f": {line['msg']}" for line in error.errors()]
+        raise ConfigError(f"{cut('; '.join(lines), 500)}; known: {', '.join(limits.DEFAULTS)}") from None
 
 
 MOST_ITEMS = 10**9

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     import tarfile
@@ -24,15 +24,6 @@ SUFFIX = ".tar"
 BLOCK = 512
 """Bytes: a header's, and of these a content's are filled up to a multiple."""
 _MEMBER = re.compile(r"(.+\.tar)/([0-9]{1,18})/([^/\0]+)", re.DOTALL)
-
-
-class ByteSpan(NamedTuple):
-    """Where the bytes of a clip are: the file, the first of them, and how many. `member` is None of a whole file."""
-
-    file: Path
-    offset: int
-    size: int
-    member: str | None = None
 
 
 def path_in(tar: Path, offset: int, name: str) -> str:
@@ -54,25 +45,28 @@ def file_of(path: str) -> str:
     return path if member is None else member[0]
 
 
-def at(path: Path | str) -> ByteSpan:
-    """Where the bytes of a clip are. Raises `FileNotFoundError` where they are not there, and `OSError`."""
+def at(path: Path | str) -> tuple[Path, int, int]:
+    """Where the bytes of a clip are: the file, the first of them (0 of a whole file), and how many.
+
+    Raises `FileNotFoundError` where they are not there, and `OSError`.
+    """
     member = named(path)
     if member is None:
-        return ByteSpan(Path(path), 0, os.stat(path).st_size)
+        return Path(path), 0, os.stat(path).st_size
     tar, offset, name = member
     status = os.stat(tar)
     if stat.S_ISREG(status.st_mode) and BLOCK <= offset <= status.st_size:
         with open(tar, "rb") as file:
             header = _header(file, offset - BLOCK, status.st_size)
         if header is not None and header.name == name:
-            return ByteSpan(Path(tar), offset, header.size, name)
+            return Path(tar), offset, header.size
     raise FileNotFoundError(errno.ENOENT, "the tar has no such member at this offset", os.fspath(path))
 
 
 def is_file(path: Path | str) -> bool:
     """Whether a clip is there: as a file of its own, or as its tar's header says."""
     try:
-        return stat.S_ISREG(os.stat(at(path).file).st_mode)
+        return stat.S_ISREG(os.stat(at(path)[0]).st_mode)
     except (OSError, ValueError):
         return False
 
@@ -80,14 +74,14 @@ def is_file(path: Path | str) -> bool:
 @contextmanager
 def opened(path: Path | str) -> Iterator[io.BufferedReader]:
     """A clip's bytes as a file, open for reading. Raises as `at`."""
-    place = at(path)
-    with open(place.file, "rb") as file:
-        if place.member is None:
+    held, offset, _ = at(path)
+    with open(held, "rb") as file:
+        if not offset:
             yield file
             return
         import tarfile  # not at the top: jobs on files need none of it
 
-        file.seek(place.offset - BLOCK)
+        file.seek(offset - BLOCK)
         with tarfile.open(fileobj=file, mode="r:") as tar:
             member = tar.next()
             content = None if member is None else tar.extractfile(member)

@@ -64,9 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             work = rules.prepared(words[1:])
             work()
             return 0
-        from perturbations.base import limits  # its library is slow to load, and a page of help needs none
+        from perturbations.base import limits
+        from perturbations.base.settings import parse_limits  # its library is slow to load, and help needs none
 
-        limits.use(limits.parse(options.limits))
+        limits.use(parse_limits(options.limits))
         things.use(options.plugins)
         command: Command = options.command
         return command(options)

@@ -60,9 +60,9 @@ def _video(options: argparse.Namespace) -> int:
     )
     source = clean_clips.source_with_facts(job_recipe, *rows_from(options))
     measured = render_clip.produce(job_recipe, source, options.output)
-    decibel = measured.storage_psnr_db
+    decibel = measured["storage_psnr_db"]
     lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
-    frames, megabytes = shown.plural(measured.stored_frames, "frame"), (measured.bytes or 0) / 1e6
+    frames, megabytes = shown.plural(measured["stored_frames"], "frame"), measured["bytes"] / 1e6
     print(f"{options.output}: {frames}, {megabytes:.2f} MB, stored {lossy}")
     return 0
 

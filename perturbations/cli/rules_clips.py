@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perturbations.base import limits as limits_of_files
 from perturbations.base import storage, supervise
 from perturbations.base.errors import MediaError
-from perturbations.base.limits import Limits
 from perturbations.base.progress import Tick, counted, log_kept
 from perturbations.base.records import canonical
 from perturbations.engine import clean_clips, clip_rows, journal, render_clip
@@ -36,7 +35,7 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.media import encoding
 from perturbations.media import sound as sounds
-from perturbations.plan.recipe import parse
+from perturbations.plan.recipe import VideoRecipe
 
 if TYPE_CHECKING:
     from perturbations.plan.listed import ListedClip
@@ -66,7 +65,7 @@ def sources(
     from perturbations.demo.jobs import draw
     from perturbations.plan.listed import ListedClip, read
 
-    limits_of_files.use(Limits(**limits))
+    limits_of_files.use(limits)
 
     def work(clip: ListedClip, tick: Tick) -> CompleteSource:
         if drawn:
@@ -104,8 +103,8 @@ def videos(
     `analysis` and `donors` hold what a guide needs of the clips, `whole` the videos that clips are cut from. Videos
     have the sources' `sound`. At the end the files are moved into the shard's tar, where they are to lie in a `tar`.
     """
-    limits_of_files.use(Limits(**limits))
-    wanted = parse(canonical(recipe))
+    limits_of_files.use(limits)
+    wanted = VideoRecipe(**recipe)
     if encoder := wanted.entry.encoder(wanted.params):
         encoding.check_ffmpeg(encoder)
     *markers, part = output
@@ -133,7 +132,7 @@ def videos(
 
     def work(row: VideoRow, tick: Tick) -> Measured:
         analysed = _kept_file(known.rows.get(row.item_id))
-        source = replace(source_of(row), kept=analysed, scratch=Path(scratch) if row.cut else None)
+        source = replace(source_of(row, wanted), kept=analysed, scratch=Path(scratch) if row.cut else None)
         measured = render_clip.produce(wanted, source, Path(row.path or ""), tick, with_sound=sound)
         # In the worker, not where results arrive: by then the next clip may have started, and a kill would lose both.
         finished.add(row.recipe_id, measured)
@@ -141,8 +140,8 @@ def videos(
 
     with storage.one_job(layout.journal_of(part)), storage.scratch_directory() as scratch:
         storage.remove_leftovers(targets.values())
-        finished = Journal(layout.journal_of(part), Measured, {row.recipe_id for row in expected})
-        finished.forget(lambda measured: sounds.is_other(measured.audio, with_sound=sound))
+        finished = Journal(layout.journal_of(part), {row.recipe_id for row in expected})
+        finished.forget(lambda measured: sounds.is_other(measured.get("audio"), with_sound=sound))
         held = folder / layout.name("clip_tar", shard=layout.shard_of(part))
         if targets:
             journal.unpack(held, targets)
@@ -175,7 +174,7 @@ def analyses(
     `before` is the part of the analysis that this one builds on. Beside the part is a folder for the files that an
     analysis keeps besides its rows.
     """
-    limits_of_files.use(Limits(**limits))
+    limits_of_files.use(limits)
     wanted = parse_analysis(canonical(recipe))
     clips = {source.item_id: source for source in _complete(sources)}
     builds_on = _by_item(before)
@@ -190,13 +189,13 @@ def analyses(
         sources = [source_of(clips[row.item_id]) for row in task]
         results = wanted.run(sources, files=[_file_of(row) for row in task], before=builds_on, tick=tick)
         for row, result in zip(task, results, strict=True):
-            if isinstance(result, Analysed):
+            if not isinstance(result, MediaError):
                 finished.add(row.recipe_id, result)
         return [str(result) if isinstance(result, MediaError) else result for result in results]
 
     with storage.one_job(layout.journal_of(part)):
         storage.remove_leftovers(targets.values())
-        finished = Journal(layout.journal_of(part), Analysed, {row.recipe_id for row in expected})
+        finished = Journal(layout.journal_of(part), {row.recipe_id for row in expected})
         rows, todo = _divided(expected, finished)
         together = wanted.clips_at_once
         tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
@@ -229,7 +228,6 @@ def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
 
 
 _Item = TypeVar("_Item", VideoRow, AnalysisRow)
-_Finished = TypeVar("_Finished", Measured, Analysed)
 
 
 def _file_of(row: VideoRow | AnalysisRow) -> Path | None:
@@ -252,7 +250,7 @@ def _names(rows: Sequence[AnalysisRow]) -> str:
     return ", ".join(repr(row.item_id) for row in rows)
 
 
-def _divided(expected: Sequence[_Item], finished: Journal[_Finished]) -> tuple[list[_Item], list[_Item]]:
+def _divided(expected: Sequence[_Item], finished: Journal) -> tuple[list[_Item], list[_Item]]:
     """The complete rows of finished items, and the rows of the others."""
     measured = [finished.find(row.recipe_id, _file_of(row)) for row in expected]
     kept = [clip_rows.complete(row, found) for row, found in zip(expected, measured, strict=True) if found]

@@ -20,8 +20,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 
 from perturbations.base import features
-from perturbations.base.limits import Limits
-from perturbations.base.settings import MOST_ITEMS, AnySeverity, KeySeverity, Seed, Strict, Whole, distinct
+from perturbations.base.settings import MOST_ITEMS, AnySeverity, KeySeverity, Limits, Seed, Strict, Whole, distinct
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset

@@ -15,7 +15,7 @@ from perturbations.base import limits, rng, storage
 from perturbations.base.errors import ManifestError, MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.base.records import parse_record
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, Known
+from perturbations.guides.registry import AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, Timing, plain_rate
 from perturbations.media.footage import CleanClip, Cut, times_of
@@ -30,15 +30,17 @@ def parse_cut(text: str | None) -> Cut | None:
     return None if text is None else parse_record(Cut, text, "a clip's place in its video")
 
 
-def source_of(row: CompleteSource | VideoRow) -> CleanClip:
+def source_of(row: CompleteSource | VideoRow, recipe: VideoRecipe | None = None) -> CleanClip:
     """The clip behind a complete row of a `sources` manifest, or behind a row of a `videos` manifest.
+
+    `recipe` is the row's, where it was read before.
 
     Raises `MediaError` when the file is no longer the one that the row describes, and `ManifestError` when the row
     lacks facts that its recipe needs.
     """
     if isinstance(row, VideoRow):
         path, sha256, num_frames = Path(row.source_path), row.source_sha256, row.source_frame_count
-        recipe = parse(row.recipe)
+        recipe = recipe or parse(row.recipe)
         facts, cut = parse_facts(recipe, row.guide), parse_cut(row.cut)
         frames_sha256, same_size = None, recipe.entry.shape is None
     else:
@@ -173,11 +175,11 @@ def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: Known
 
     Raises `MediaError` when the clip's analysis failed, or nothing suitable is known of it.
     """
-    if recipe.guide is None:
+    if recipe.guide_recipe is None:
         return None
     # Without the severity, so that all severities share the draw.
     draw = float(rng.generator(recipe.seed, clip.dataset, clip.item_id, recipe.key).random())
-    return recipe.guide.find(clip.item_id, known, seed=recipe.seed, draw=draw, parameters=recipe.params)
+    return recipe.guide_recipe.find(clip.item_id, known, seed=recipe.seed, draw=draw, parameters=recipe.params)
 
 
 def facts_now(
@@ -191,9 +193,9 @@ def facts_now(
     `analysed` replaces `analysed_now`, to keep rows that several recipes share. Raises `MediaError` when nothing
     suitable is found.
     """
-    if recipe.guide is None:
+    if recipe.guide_recipe is None:
         return None
-    if recipe.guide.on_the_fly:
+    if recipe.guide_recipe.on_the_fly:
         return Facts()
     if recipe.analysis is None:
         return facts_of(recipe, clip, Known())
@@ -215,7 +217,7 @@ def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence
 def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
     """The row of a clip that is analysed now, in memory. Raises `MediaError`."""
     (result,) = recipe.run([clip], files=[None], before={})
-    if not isinstance(result, Analysed):
+    if isinstance(result, MediaError):
         raise result
     return AnalysisRow(
         dataset=clip.dataset,
@@ -223,9 +225,9 @@ def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
         analysis=recipe.analysis,
         recipe=recipe.text,
         recipe_id="",
-        backend=result.backend,
-        result=result.result,
-        vector=result.vector,
+        backend=result["backend"],
+        result=result.get("result"),
+        vector=result.get("vector"),
         width=clip.width,
         height=clip.height,
         fps=clip.fps,
@@ -241,7 +243,7 @@ def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
 
 def parse_facts(recipe: VideoRecipe, text: str | None) -> Facts | None:
     """The facts of a row, as its recipe's guide needs them. Raises `ManifestError`."""
-    if recipe.guide is None:
+    if recipe.guide_recipe is None:
         if text is not None:
             raise ManifestError(f"{recipe.key} has no guide, but the row's column 'guide' has {text[:60]!r}")
         return None
@@ -249,15 +251,15 @@ def parse_facts(recipe: VideoRecipe, text: str | None) -> Facts | None:
         raise ManifestError(
             f"the row does not say what {recipe.key} must know of the clip: its column 'guide' is empty"
         )
-    return parse_record(recipe.guide.facts, text, f"the facts of the guide '{recipe.guide.kind}'")
+    return parse_record(recipe.guide_recipe.facts, text, f"the facts of the guide '{recipe.guide_recipe.kind}'")
 
 
 def arguments(recipe: VideoRecipe, clip: CleanClip) -> tuple[object, ...]:
     """The guide, which a guided kernel takes beside the others."""
-    if recipe.guide is None:
+    if recipe.guide_recipe is None:
         return ()
     assert isinstance(clip.facts, Facts)
-    return (recipe.guide.argument(clip.facts, clip, clip.kept),)
+    return (recipe.guide_recipe.argument(clip.facts, clip, clip.kept),)
 
 
 def other_clip(facts: object) -> MediaClip:

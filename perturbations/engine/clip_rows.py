@@ -12,7 +12,7 @@ from perturbations.base.errors import MediaError
 from perturbations.base.records import canonical
 from perturbations.engine import clean_clips
 from perturbations.engine.journal import Measured
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, Known
+from perturbations.guides.registry import AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import (
     COMPLETE,
     QUARANTINED,
@@ -24,7 +24,6 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.media.footage import Cut
 from perturbations.plan.recipe import VideoRecipe, recipe_id
-from perturbations.plan.tiers import StoredFrames, StoredVideo
 
 if TYPE_CHECKING:
     from perturbations.plan.listed import ListedClip
@@ -70,7 +69,7 @@ def expected_video(
         variant=recipe.variant,
         draw=recipe.draw,
         params=canonical(recipe.params),
-        backend=recipe.guide.models(known.rows.get(source.item_id)) if recipe.guide else "{}",
+        backend=recipe.guide_recipe.models(known.rows.get(source.item_id)) if recipe.guide_recipe else "{}",
         guide=guide,
         **({} if facts is None else facts.columns),
         seed=recipe.seed,
@@ -96,9 +95,7 @@ def _of_source(source: CompleteSource) -> dict[str, Any]:
 
 def _storage_name(recipe: VideoRecipe) -> str:
     """`video/high`, `frames/12` or `recipe`."""
-    if isinstance(recipe.storage, StoredVideo):
-        return f"video/{recipe.storage.profile}"
-    return f"frames/{recipe.storage.num_frames}" if isinstance(recipe.storage, StoredFrames) else "recipe"
+    return "/".join(str(recipe.storage[name]) for name in ("tier", "profile", "num_frames") if name in recipe.storage)
 
 
 def expected_analysis(recipe: AnalysisRecipe, source: CompleteSource, relative_path: str | None) -> AnalysisRow:
@@ -116,12 +113,12 @@ def expected_analysis(recipe: AnalysisRecipe, source: CompleteSource, relative_p
 _Item = TypeVar("_Item", VideoRow, AnalysisRow)
 
 
-def complete(row: _Item, measured: Measured | Analysed) -> _Item:
+def complete(row: _Item, measured: Measured) -> _Item:
     """The row of a perturbed or analysed clip with the columns that were measured."""
-    columns = measured.model_dump()
-    as_source = ("duration_s", "width", "height")
-    known = {name: value for name, value in columns.items() if value is not None or name not in as_source}
-    return replace(row, **known, status=COMPLETE)
+    columns: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in measured.items()
+    }
+    return replace(row, **columns, status=COMPLETE)
 
 
 def backends_of(backend: str | None) -> dict[str, str]:

@@ -142,7 +142,7 @@ def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[
 
 def _guide(row: ClipRow) -> Iterable[str]:
     """What a guide took that the authors' did not: donors out of the dataset itself, styles that are drawn."""
-    guide = recipe.recorded(row.recipe).guide if row.recipe and row.guide else None
+    guide = recipe.recorded(row.recipe).guide_recipe if row.recipe and row.guide else None
     return () if guide is None else guide.differences(row.dataset)
 
 

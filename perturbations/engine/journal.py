@@ -14,13 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Generic, TypeVar
-
-from pydantic import ConfigDict, ValidationError
+from typing import Any
 
 from perturbations.base import storage, tars
-from perturbations.base.records import DIGEST_LENGTH, Record
-from perturbations.guides.registry import Analysed
+from perturbations.base.records import DIGEST_LENGTH
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import VideoRow
 
@@ -28,53 +25,20 @@ _LINE = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})(\{{.*\}})")
 """The recipe's id, and what was measured."""
 
 
-class Measured(Record):
-    """What was measured of a perturbed clip.
-
-    Attributes:
-        frame_count: of the perturbed clip.
-        duration_s: of the perturbed clip; None where it equals the source's.
-        width, height: of the perturbed clip; None where they equal the source's.
-        stored_frames: frames in the file; 0 where there is none.
-        bytes, sha256, codec, pix_fmt, bitrate_bps: of the file.
-        audio: the codec of a stored video's sound, or "none: " and why it has none.
-        frames_sha256: of the frames that `open_clip` returns.
-        storage_psnr_db: stored frames against intended frames.
-        psnr_db, ssim: perturbed frames against clean frames; None where these have another size.
-    """
-
-    model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="constants")
-
-    frame_count: int
-    duration_s: float | None = None
-    width: int | None = None
-    height: int | None = None
-    stored_frames: int
-    bytes: int | None = None
-    sha256: str | None = None
-    codec: str | None = None
-    pix_fmt: str | None = None
-    bitrate_bps: float | None = None
-    audio: str | None = None
-    frames_sha256: str | None = None
-    storage_psnr_db: float | None = None
-    psnr_db: float | None = None
-    ssim: float | None = None
+Measured = dict[str, Any]
+"""What was measured of an item: columns of its row."""
 
 
-_Finished = TypeVar("_Finished", Measured, Analysed)
-
-
-class Journal(Generic[_Finished]):
+class Journal:
     """The finished items of a shard, by recipe id.
 
     The journals of all shards are read: an item may move to another shard when items are added or removed, or with
     another `shard_size`. For the same reason, lines of other items are kept where a journal is written again.
     """
 
-    def __init__(self, path: Path, record: type[_Finished], recipe_ids: Collection[str]) -> None:
+    def __init__(self, path: Path, recipe_ids: Collection[str]) -> None:
         self._path = path
-        self._finished: dict[str, _Finished] = {}
+        self._finished: dict[str, Measured] = {}
         others: list[str] = []
         storage.remove_leftovers([path])
         for journal in layout.journals_in(path.parent):
@@ -82,8 +46,8 @@ class Journal(Generic[_Finished]):
                 continue
             for recipe_id, measured in _entries(journal):
                 if recipe_id in recipe_ids:
-                    with suppress(ValidationError):  # damaged: its item is made again
-                        self._finished[recipe_id] = record.model_validate_json(measured)
+                    with suppress(ValueError):  # damaged: its item is made again
+                        self._finished[recipe_id] = json.loads(measured)
                 elif journal == path:
                     others.append(f"{recipe_id}{measured}\n")
         if not self._finished:  # all are others' where the recipe is another one
@@ -92,20 +56,22 @@ class Journal(Generic[_Finished]):
         own = [_line(recipe_id, finished) for recipe_id, finished in self._finished.items()]
         storage.write_text(path, "".join(others + own))
 
-    def find(self, recipe_id: str, file: Path | None) -> _Finished | None:
+    def find(self, recipe_id: str, file: Path | None) -> Measured | None:
         """What was measured of a finished item; None when it is not finished or its file has changed."""
         finished = self._finished.get(recipe_id)
         if finished is None or file is None:
             return finished
-        if not file.is_file() or file.stat().st_size != finished.bytes or storage.sha256(file) != finished.sha256:
+        if not file.is_file() or file.stat().st_size != finished.get("bytes"):
+            return None
+        if storage.sha256(file) != finished.get("sha256"):
             return None
         return finished
 
-    def forget(self, is_outdated: Callable[[_Finished], bool]) -> None:
+    def forget(self, is_outdated: Callable[[Measured], bool]) -> None:
         """Make finished items again that are not as they should be now."""
         self._finished = {name: item for name, item in self._finished.items() if not is_outdated(item)}
 
-    def add(self, recipe_id: str, finished: _Finished) -> None:
+    def add(self, recipe_id: str, finished: Measured) -> None:
         """Keep a finished item."""
         with storage.output_errors(self._path), self._path.open("ab+", buffering=0) as file:
             end = file.seek(0, os.SEEK_END)
@@ -131,8 +97,8 @@ def _entries(path: Path) -> Iterator[tuple[str, str]]:
             yield match[1], match[2]
 
 
-def _line(recipe_id: str, finished: Measured | Analysed) -> str:
-    return f"{recipe_id}{finished.model_dump_json(exclude_none=True)}\n"
+def _line(recipe_id: str, finished: Measured) -> str:
+    return f"{recipe_id}{json.dumps(finished)}\n"
 
 
 # --- the files of finished clips --------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from perturbations.engine.rendering import planned_clip
 from perturbations.media import decoding, encoding, probing, sound
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.media.footage import CleanClip
+from perturbations.plan import tiers
 from perturbations.plan.recipe import VideoRecipe
-from perturbations.plan.tiers import StoredFrames, StoredVideo
 
 MEASURED_FRAMES = 12
 """PSNR and SSIM against the clean clip are computed on this many uniformly sampled frames."""
@@ -43,10 +43,10 @@ def produce(
     """
     planned = planned_clip(recipe, source)
     compared = _Comparison(planned, tick)
-    if isinstance(recipe.storage, StoredFrames):
-        measured = _store_frames(compared, target, recipe.storage.num_frames)
-    elif isinstance(recipe.storage, StoredVideo):
-        measured = _store_video(compared, target, recipe.storage.profile, with_sound=with_sound)
+    if number := tiers.sampled(recipe.storage):
+        measured = _store_frames(compared, target, number)
+    elif profile := recipe.storage.get("profile"):
+        measured = _store_video(compared, target, profile, with_sound=with_sound)
     else:  # rendered on demand
         rendered = compared.against_clean(planned.frames(tick=tick, seen=compared.see))
         hashed = _hash_of(rendered, planned.num_frames)
@@ -55,7 +55,7 @@ def produce(
         measured |= {"width": planned.width, "height": planned.height}
     if not planned.is_aligned:
         measured |= {"duration_s": planned.full_length / source.fps}
-    return Measured.model_validate({"frame_count": planned.full_length, **compared.columns, **measured})
+    return {"frame_count": planned.full_length, **compared.columns, **measured}
 
 
 def _store_frames(compared: _Comparison, target: Path, num_frames: int) -> dict[str, object]:
@@ -151,9 +151,9 @@ def frames_sha256(path: Path, tick: Tick = no_tick) -> str:
 
 def extension(recipe: VideoRecipe) -> str | None:
     """The extension of a stored entry; None where nothing is stored."""
-    if isinstance(recipe.storage, StoredVideo):
-        return storage.profile_named(recipe.storage.profile).extension
-    return storage.FRAMES_EXTENSION if isinstance(recipe.storage, StoredFrames) else None
+    if profile := recipe.storage.get("profile"):
+        return storage.profile_named(profile).extension
+    return storage.FRAMES_EXTENSION if tiers.sampled(recipe.storage) else None
 
 
 def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
@@ -169,8 +169,7 @@ class _Comparison:
     """
 
     def __init__(self, planned: PlannedClip, tick: Tick) -> None:
-        stored = planned.recipe.storage
-        sampled = stored.num_frames if isinstance(stored, StoredFrames) else MEASURED_FRAMES
+        sampled = tiers.sampled(planned.recipe.storage) or MEASURED_FRAMES
         self.planned, self.tick = planned, tick
         self._clean_of: dict[int, int] = {}  # place of a perturbed frame that is to be compared -> of the clean one
         self._clean: dict[int, Image] = {}

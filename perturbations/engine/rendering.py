@@ -16,8 +16,8 @@ from perturbations.engine import clean_clips
 from perturbations.engine.planned import PlannedClip, Seen, realizations
 from perturbations.media.clip import Frame
 from perturbations.media.footage import CleanClip
+from perturbations.plan import tiers
 from perturbations.plan.recipe import VideoRecipe
-from perturbations.plan.tiers import StoredFrames
 from perturbations.video.kernel import Batched, Function, Shape
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     full = order = order_by(entry.kernel)
     if entry.sampled is not None and _is_read_by_models(recipe):
         order = order_by(entry.sampled)
-    is_aligned = recipe.guide is not None and recipe.guide.keeps_times
+    is_aligned = recipe.guide_recipe is not None and recipe.guide_recipe.keeps_times
 
     def frames(
         *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
@@ -172,5 +172,4 @@ def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
 
 def _is_read_by_models(recipe: VideoRecipe) -> bool:
     """Whether as many frames are stored as the authors' models read, which they do not sample uniformly."""
-    stored = recipe.storage
-    return isinstance(stored, StoredFrames) and stored.num_frames == SAMPLED and not recipe.whole_videos
+    return tiers.sampled(recipe.storage) == SAMPLED and not recipe.whole_videos

@@ -95,7 +95,7 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], boo
         return {}, False
     wanted = row.audio not in (None, sound.UNWANTED)
     measured = render_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
-    if measured.frames_sha256 != row.frames_sha256:
+    if measured["frames_sha256"] != row.frames_sha256:
         raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
     current = clip_rows.complete(row, measured)
     return {own.name: getattr(current, own.name) for own in fields(current)} if current != row else {}, True

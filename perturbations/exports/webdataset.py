@@ -107,7 +107,7 @@ def size_in_tar(*members: tuple[str, bytes | Path]) -> int:
 
 
 def _size(content: bytes | Path) -> int:
-    return len(content) if isinstance(content, bytes) else tars.at(content).size
+    return len(content) if isinstance(content, bytes) else tars.at(content)[2]
 
 
 def split(items: Iterable[_Item], limit: int, size: Callable[[_Item], int]) -> Iterator[list[_Item]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -17,7 +18,6 @@ from perturbations.base.records import Record, canonical, digest
 from perturbations.base.settings import Strict
 from perturbations.guides.main_object import parse_result
 from perturbations.guides.registry import (
-    Analysed,
     Analysis,
     AnalysisRecipe,
     Facts,
@@ -86,7 +86,7 @@ def _embed_frames(
             vectors = iter(embed(sampled) if sampled else ())
     backend = canonical({"embedding": {**identity, "query": "video"}})
     return [
-        seen if isinstance(seen, MediaError) else Analysed(vector=tuple(next(vectors).tolist()), backend=backend)
+        seen if isinstance(seen, MediaError) else {"vector": tuple(next(vectors).tolist()), "backend": backend}
         for seen in footage
     ]
 
@@ -106,7 +106,10 @@ def _embed_captions(
         vectors = iter(model.text_features(sentences) if complete else ())
     about = {"embedding": {"backend": "pretrained", **model.identity, "query": "caption"}}
     return [
-        Analysed(vector=tuple(next(vectors).tolist()), backend=canonical({**json.loads(row.backend or "{}"), **about}))
+        {
+            "vector": tuple(next(vectors).tolist()),
+            "backend": canonical({**json.loads(row.backend or "{}"), **about}),
+        }
         if row.status == COMPLETE
         else MediaError(f"its main object was not found, so it has no caption: {row.error}")
         for row in rows
@@ -127,6 +130,7 @@ def _clip_model(settings: str) -> clip_model.ClipModel:
 # --- facts -----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Donor(Record):
     """The clip that a segment is taken from."""
 
@@ -139,6 +143,7 @@ class _Donor(Record):
     sha256: str
 
 
+@dataclass(frozen=True, kw_only=True)
 class DonorFacts(Facts):
     """The donor of a clip, and how similar it is; None where it was drawn.
 
@@ -192,6 +197,7 @@ def _is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
 _CorpusName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
 
 
+@dataclass(frozen=True, kw_only=True)
 class DonorGuide(GuideRecipe):
     """The kernel takes frames of the nearest clip of a corpus.
 
@@ -292,6 +298,7 @@ def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], np
     return rows, np.array([row.vector for row in rows], np.float64)
 
 
+@dataclass(frozen=True, kw_only=True)
 class RandomDonorGuide(GuideRecipe):
     """The kernel takes frames of any other clip of a corpus, as in MVTamperBench; its analysis lists them."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -29,6 +30,7 @@ class Frost(Strict):
     images: Path | None = Field(None, description="a folder of photographs of frost; the default is synthetic ice")
 
 
+@dataclass(frozen=True, kw_only=True)
 class FrostFacts(Facts):
     """The SHA-256 and file of a clip's photograph of frost; None where the kernel draws the ice.
 
@@ -40,6 +42,7 @@ class FrostFacts(Facts):
     files: dict[Literal["image"], str]
 
 
+@dataclass(frozen=True, kw_only=True)
 class FrostGuide(GuideRecipe):
     """The kernel is given a photograph of frost of the folder `files["images"]`, or nothing: it draws the ice then.
 
@@ -58,9 +61,8 @@ class FrostGuide(GuideRecipe):
     @classmethod
     def settle(cls, settings: GuideSettings) -> FrostGuide:
         """The photographs that the configuration names."""
-        files = settings.given("frost")
-        choice = "first_five" if settings.variant == "released" else None
-        return cls.model_validate({"choice": choice, "files": files})
+        files: Any = settings.given("frost")
+        return cls(choice="first_five" if settings.variant == "released" else None, files=files)
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> FrostFacts:
         """The photograph of a clip, drawn once per clip; none where the kernel draws the ice itself.

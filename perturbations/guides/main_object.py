@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -76,21 +77,21 @@ _Source = Literal["motion", "centre", "detector"]
 _Position = Annotated[int, Field(ge=0, lt=2**31)]
 
 
+@dataclass(frozen=True, kw_only=True)
 class _MainObjectFacts(Facts):
     """The main object's box, its track and what it rests on, per analysed frame; None in a frame without one."""
 
-    positions: tuple[_Position, ...] = Field(min_length=1)
+    positions: Annotated[tuple[_Position, ...], Field(min_length=1)]
     boxes: tuple[_Box | None, ...]
     tracks: tuple[int | None, ...]
     sources: tuple[_Source | None, ...]
 
-    @model_validator(mode="after")
-    def _as_many(self) -> _MainObjectFacts:
+    def __post_init__(self) -> None:
         if not len(self.positions) == len(self.boxes) == len(self.tracks) == len(self.sources):
             raise ValueError("there must be as many boxes, tracks and sources as positions")
-        return self
 
 
+@dataclass(frozen=True, kw_only=True)
 class MainObjects(_MainObjectFacts):
     """The result of the analysis: also the caption, its nouns, and the ranked objects of each analysed frame."""
 
@@ -124,6 +125,7 @@ def _analyse(recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Befo
     return [seen if isinstance(seen, MediaError) else next(results) for seen in footage]
 
 
+@dataclass(frozen=True, kw_only=True)
 class MainObjectGuide(GuideRecipe):
     """The kernel gets the boxes of the main object."""
 
@@ -142,7 +144,7 @@ class MainObjectGuide(GuideRecipe):
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> _MainObjectFacts:
         """The part of the analysis that the frames depend on, and what each box rests on."""
         objects = parse_result(known.row(item_id).result or "")
-        return _MainObjectFacts(**{name: getattr(objects, name) for name in _MainObjectFacts.model_fields})
+        return _MainObjectFacts(**{column.name: getattr(objects, column.name) for column in fields(_MainObjectFacts)})
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> npt.NDArray[np.float64]:
         """The main object's box in every frame, num_frames x 4, NaN in a frame without one."""
@@ -200,7 +202,7 @@ def _result(
         tracks=tuple(ranked[0]["track"] if ranked else None for ranked in objects),
         sources=tuple(source if ranked else None for source, ranked in zip(sources, objects, strict=True)),
     )
-    return Analysed(result=result.text, backend=canonical({"main_object": identity}))
+    return {"result": result.text, "backend": canonical({"main_object": identity})}
 
 
 def _sampled(clip: CleanClip) -> list[int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from perturbations.base import storage
 from perturbations.base.progress import Tick, no_tick, ticking
-from perturbations.guides.registry import Analysed, Analysis, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
+from perturbations.guides.registry import Analysis, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
 
 if TYPE_CHECKING:
     from perturbations.analysis.motion import FrameMotion
@@ -29,7 +30,7 @@ def _analyse(recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Befo
         with storage.atomic_path(target) as temporary:
             motion.write(temporary, _motions(clip, only, tick), about)
             size, sha256 = temporary.stat().st_size, storage.sha256(temporary)
-        results.append(Analysed(backend="{}", bytes=size, sha256=sha256))
+        results.append({"backend": "{}", "bytes": size, "sha256": sha256})
     return results
 
 
@@ -43,6 +44,7 @@ def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Itera
             yield frame.position, follower(frame.position)
 
 
+@dataclass(frozen=True, kw_only=True)
 class MotionGuide(GuideRecipe):
     """The kernel gets the pixels of a frame that move most, and their direction."""
 

@@ -11,18 +11,15 @@ loaded when one of its guides is asked for: a job needs one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BeforeValidator, SerializeAsAny, ValidationError
-
-from perturbations.base.errors import ConfigError, MediaError, RegistryError
+from perturbations.base.errors import ConfigError, ManifestError, MediaError, RegistryError
 from perturbations.base.progress import Tick, no_tick
-from perturbations.base.records import Record, parse_record
+from perturbations.base.records import Record, canonical, parse_record
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 
 if TYPE_CHECKING:
@@ -79,22 +76,14 @@ class GuideSettings:
 # --- analyses --------------------------------------------------------------------------------------------------------
 
 
-class Analysed(Record):
-    """The result of an analysis for a clip, and the size and hash of its file, if it keeps one."""
+Analysed = dict[str, Any]
+"""The result of an analysis for a clip: columns of its row.
 
-    backend: str
-    result: str | None = None
-    vector: tuple[float, ...] | None = None
-    bytes: int | None = None
-    sha256: str | None = None
+`backend` and, where it has one, `result` or `vector`, or its file's `bytes` and `sha256`.
+"""
 
 
-def _known(name: str) -> str:
-    if name not in ANALYSES:
-        raise ValueError(f"no analysis {name[:60]!r}; known: {', '.join(ANALYSES)}")
-    return name
-
-
+@dataclass(frozen=True, kw_only=True)
 class AnalysisRecipe(Record):
     """All that determines the result of an analysis beside the clip; it is done once per clip for all severities.
 
@@ -107,11 +96,15 @@ class AnalysisRecipe(Record):
         captions: the analysis whose captions it embeds.
     """
 
-    analysis: Annotated[str, AfterValidator(_known)]
+    analysis: str
     version: int
     model: dict[str, str | int] | None = None
     num_frames: int | None = None
     captions: AnalysisRecipe | None = None
+
+    def __post_init__(self) -> None:
+        if self.analysis not in ANALYSES:
+            raise ValueError(f"no analysis {self.analysis[:60]!r}; known: {', '.join(ANALYSES)}")
 
     def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
         """The result of each clip, or its error. Models are loaded once, at the first clips.
@@ -191,6 +184,7 @@ class Known:
 # --- guides ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
 class Facts(Record):
     """All that the frames of one clip depend on beside its pixels."""
 
@@ -204,6 +198,7 @@ class Facts(Record):
         raise AssertionError("the plan names frames of another clip, and the guide has none")
 
 
+@dataclass(frozen=True, kw_only=True)
 class GuideRecipe(Record):
     """All that determines a kernel's guide beside the clip; `files` only holds places, which change no result.
 
@@ -232,7 +227,8 @@ class GuideRecipe(Record):
     @classmethod
     def settle(cls, settings: GuideSettings) -> Self:
         """The recipe that the configuration asks for."""
-        return cls.model_validate({})
+        values: dict[str, Any] = {}
+        return cls(**values)
 
     @classmethod
     def problems(cls, settings: GuideSettings) -> list[str]:
@@ -313,21 +309,11 @@ def takes_frames(name: str | None) -> bool:
     return name is not None and get(name).takes_frames
 
 
-def _of_its_kind(value: Any) -> Any:
-    """A guide's recipe, from its JSON, in its own type."""
-    if not isinstance(value, dict):
-        return value
+def parse_guide(value: Mapping[str, object]) -> GuideRecipe:
+    """A guide's recipe, from the JSON of a recipe, in its own type. Raises `ManifestError`."""
     if (kind := str(value.get("kind"))) not in GUIDES:
-        raise ValueError(f"no guide {kind[:60]!r}; known: {', '.join(GUIDES)}")
-    try:
-        return get(kind).model_validate_json(json.dumps(value))
-    except ValidationError as error:
-        lines = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
-        raise ValueError("; ".join(lines)) from None
-
-
-AnyGuideRecipe = Annotated[SerializeAsAny[GuideRecipe], BeforeValidator(_of_its_kind)]
-"""The type of a recipe's guide, for pydantic."""
+        raise ManifestError(f"no guide {kind[:60]!r}; known: {', '.join(GUIDES)}")
+    return parse_record(get(kind), canonical(value), f"a recipe of the guide {kind!r}")
 
 
 def parse_analysis(text: str) -> AnalysisRecipe:

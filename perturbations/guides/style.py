@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -44,6 +46,7 @@ class PretrainedStyle(Strict):
     decoder_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="its SHA-256")
 
 
+@dataclass(frozen=True, kw_only=True)
 class StyleFacts(Facts):
     """The style that a clip is painted in: a name, or the SHA-256 of an image.
 
@@ -57,6 +60,7 @@ class StyleFacts(Facts):
 # --- guide -----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
 class StyleGuide(GuideRecipe):
     """The kernel paints in a style."""
 
@@ -76,17 +80,17 @@ class StyleGuide(GuideRecipe):
     @classmethod
     def settle(cls, settings: GuideSettings) -> StyleGuide:
         """The recipe for the painter and its weights, from the configuration."""
-        model = settings.model("style")
+        model: dict[str, Any] = settings.model("style")
         model.pop("batch_clips", None)
-        files = {name: model.pop(name) for name in ("images", "encoder", "decoder") if name in model}
-        return cls.model_validate({**model, "files": files})
+        files: Any = {name: model.pop(name) for name in ("images", "encoder", "decoder") if name in model}
+        return cls(**model, files=files)
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> StyleFacts:
         """The style of a clip: drawn once per clip, the same for all severities."""
         from perturbations.media import stills
         from perturbations.video import procedural_styles
 
-        files: dict[str, str] = {name: path for name, path in self.files.items() if name != "images"}
+        files: Any = {name: path for name, path in self.files.items() if name != "images"}
         if "images" not in self.files:
             names = procedural_styles.names()
             name = names[int(draw * len(names))]
@@ -94,7 +98,7 @@ class StyleGuide(GuideRecipe):
             paths = stills.images_in("style", Path(self.files["images"]))
             path = paths[int(draw * len(paths))]
             name, files["image"] = storage.sha256(path), str(path)
-        return StyleFacts.model_validate({"style": name, "files": files})
+        return StyleFacts(style=name, files=files)
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> Painter:
         """The painter of a clip's style."""
@@ -103,7 +107,8 @@ class StyleGuide(GuideRecipe):
 
     def models(self, row: AnalysisRow | None) -> str:
         """The painter and its weights."""
-        return canonical({"style": self.model_dump(mode="json", exclude_none=True, exclude={"kind", "files"})})
+        described = json.loads(self.text)
+        return canonical({"style": {name: described[name] for name in described.keys() - {"kind", "files"}}})
 
     def differences(self, dataset: str) -> Iterator[str]:
         """The authors' styles are paintings; of an offline painter its stand-in is said anyway."""
@@ -181,7 +186,7 @@ def _drawn_style(name: str) -> Image:
 def _networks(guide: str, encoder: str, decoder: str) -> adain.Adain:
     from perturbations.models import adain
 
-    settings = StyleGuide.model_validate_json(guide)
+    settings = StyleGuide(**json.loads(guide))
     return adain.load(
         Path(encoder),
         Path(decoder),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from perturbations.media.footage import CleanClip
 
 
+@dataclass(frozen=True, kw_only=True)
 class ClockGuide(GuideRecipe):
     """The kernel gets the times of the clip's frames; the perturbed ones are shown at the same times."""
 
@@ -31,6 +33,7 @@ class ClockGuide(GuideRecipe):
         return np.asarray(times_of(clip), np.float64)
 
 
+@dataclass(frozen=True, kw_only=True)
 class FrameRateGuide(GuideRecipe):
     """The kernel gets the clip's frame rate: one that counts in seconds, or changes the clip's length."""
 

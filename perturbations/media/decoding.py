@@ -154,7 +154,7 @@ def _from_key_frames(path: Path, only: Collection[int]) -> Iterator[Frame]:
 def _last_frame(packets: Iterable[av.Packet[av.VideoStream]]) -> av.VideoFrame | None:
     frame = None
     for packet in packets:
-        for frame in opening.decode_packet(packet).frames:
+        for frame in opening.decode_packet(packet)[0]:
             if frame.is_corrupt:
                 raise MediaError("a frame is damaged")
     return frame
@@ -192,10 +192,10 @@ class _CountedPackets:
 
     def frames(self) -> Iterator[av.VideoFrame]:
         for packet in self._packets():
-            decoded = opening.decode_packet(packet)
+            frames, complaint = opening.decode_packet(packet)
             if packet.size:
-                self._absence.hear(packet, decoded)
-            for frame in decoded.frames:
+                self._absence.hear(packet, complaint)
+            for frame in frames:
                 self._absence.show(frame.pts)
                 yield frame
         self._absence.end()
@@ -282,24 +282,25 @@ class _Absence:
         """The number of pictures that belong before the first that is shown, and are not."""
         return len(self._waiting)
 
-    def hear(self, packet: av.Packet[av.VideoStream], decoded: opening.Decoded) -> None:
+    def hear(self, packet: av.Packet[av.VideoStream], complaint: opening.Complaint) -> None:
         """Take note of a packet with a picture. Raises `MediaError`."""
         if self._begins_with_key is None:
             self._begins_with_key = packet.is_keyframe
         if packet.is_discard:
             return
+        is_absent = complaint in ("absent", "unreferenced")
         if packet.pts is None:
-            if decoded.is_absent and self._first is not None:
+            if is_absent and self._first is not None:
                 raise MediaError(_MISSING)
             return
         if self._first is None or packet.pts < self._first:
             self._waiting.add(packet.pts)
-        self._complains |= decoded.has_complaints
+        self._complains |= complaint != "none"
         if packet.opaque is opening.JUMP:
             self._joined = packet.pts
-        if decoded.lacks_reference and (self._joined is None or packet.pts >= self._joined):
+        if complaint == "unreferenced" and (self._joined is None or packet.pts >= self._joined):
             self._unreferenced.add(packet.pts)  # not those that lead the first picture of another file
-        if decoded.is_absent:
+        if is_absent:
             self._complaint = packet.pts
             self._compare()
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
@@ -18,6 +15,7 @@ from perturbations.base.records import Record
 from perturbations.media.clip import Frame, MediaClip, Timing
 
 
+@dataclass(frozen=True, kw_only=True)
 class Cut(Record):
     """A clip's place in a video that is perturbed as a whole.
 
@@ -28,8 +26,8 @@ class Cut(Record):
     """
 
     video_id: str
-    first: Annotated[int, Field(ge=0, lt=2**31)]
-    num_frames: Annotated[int, Field(ge=1, lt=2**31)]
+    first: int = field(metadata={"ge": 0, "lt": 2**31})
+    num_frames: int = field(metadata={"ge": 1, "lt": 2**31})
 
 
 @dataclass(frozen=True)

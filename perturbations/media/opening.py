@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import av
 import av.error
@@ -39,16 +39,19 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
     """A container, open for reading. Raises `MediaError` for a file that is not read, and when libav fails inside."""
     listen()
     try:
-        place = tars.at(path)
-        if not stat.S_ISREG(os.stat(place.file).st_mode):
+        file, offset, size = tars.at(path)
+        if not stat.S_ISREG(os.stat(file).st_mode):
             raise MediaError("not a regular file")
-        if place.size == 0:
+        if size == 0:
             raise MediaError("the file is empty")
         containers.check_length(path)
         # libav decodes first frames to learn about a stream, of any size unless `max_pixels` is set.
-        address, protocols = _address(place)
+        # The prefix keeps it from reading a name such as "concat:..." or "http:..." as a protocol.
+        address, protocols = f"file:{file}", "file"
+        if offset:
+            address, protocols = f"subfile,,start,{offset},end,{offset + size},,:{address}", "file,subfile"
         options = {**_INPUT_OPTIONS, "protocol_whitelist": protocols}
-        options["max_pixels"] = str(limits.current().frame_pixels)
+        options["max_pixels"] = str(limits.current()["frame_pixels"])
         try:
             with _demuxing():
                 container = av.open(address, "r", metadata_errors="replace", options=options)
@@ -73,16 +76,6 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
 
 
-def _address(place: tars.ByteSpan) -> tuple[str, str]:
-    """What libav opens to read a clip's bytes, and the protocols that this takes.
-
-    The prefix keeps it from reading a name such as "concat:..." or "http:..." as a protocol.
-    """
-    if place.member is None:
-        return f"file:{place.file}", "file"
-    return f"subfile,,start,{place.offset},end,{place.offset + place.size},,:file:{place.file}", "file,subfile"
-
-
 def _check_refused_size(error: av.error.FFmpegError) -> None:
     """Raise `MediaError` where libav failed because a frame has too many pixels."""
     size = re.search(r"Picture size (\d+)x(\d+)", str(error.log))
@@ -102,7 +95,7 @@ def video_stream(path: Path, container: av.container.InputContainer) -> av.video
     stream.codec_context.thread_count = 1
     stream.codec_context.options = {
         "err_detect": "crccheck+bitstream+buffer",  # what `decode_packet` hears decides which of these errors count
-        "max_pixels": str(limits.current().frame_pixels),
+        "max_pixels": str(limits.current()["frame_pixels"]),
     }
     _check_limits(stream)
     return stream
@@ -148,14 +141,14 @@ def packets(
     """
     allowed = limits.current()
     time_base = stream.time_base or Fraction(1, 1000)
-    last = (stream.start_time or 0) + allowed.seconds / time_base
+    last = (stream.start_time or 0) + allowed["seconds"] / time_base
     count = 0
     for packet in _on_one_clock(_demuxed(container, stream, *beside), stream):
         if packet.stream_index != stream.index:
             yield packet
             continue
         count += packet.size > 0
-        if count > allowed.frames:
+        if count > allowed["frames"]:
             limits.check_frames(count)
         if packet.pts is not None and packet.pts > last:
             limits.check_seconds(float((packet.pts - (stream.start_time or 0)) * time_base))
@@ -267,29 +260,30 @@ _UNREFERENCED = re.compile(
 """The picture itself refers to one that is not there. Behind a cut, the decoder does not show it."""
 
 
-class Decoded(NamedTuple):
-    """The frames that a packet completes, and whether the decoder complains of it, misses a picture, and for its own.
+Complaint = Literal["none", "not needed", "absent", "unreferenced"]
+"""What a decoder complains of: what no picture needs, a picture that is not there, or one that refers to such a one.
 
-    Of pictures to forget, and of what pictures do not need, complaints alone do not mean damage.
+Of pictures to forget, and of what pictures do not need, complaints alone do not mean damage.
+"""
+
+
+def decode_packet(packet: av.Packet[av.VideoStream]) -> tuple[list[av.VideoFrame], Complaint]:
+    """The frames that a packet completes, and the worst complaint of the decoder.
+
+    Raises `MediaError` where it complains about what a picture needs.
     """
-
-    frames: list[av.VideoFrame]
-    has_complaints: bool = False
-    is_absent: bool = False
-    lacks_reference: bool = False
-
-
-def decode_packet(packet: av.Packet[av.VideoStream]) -> Decoded:
-    """Decode a packet. Raises `MediaError` where the decoder complains about what a picture needs."""
     with av.logging.Capture() as lines:  # of this thread
         frames = packet.decode()
     texts = [text.strip() for _, _, text in lines]
-    lacking = [text for text in texts if _UNREFERENCED.search(text)]
-    absent = [text for text in texts if _ABSENT.search(text)]
+    worst: Complaint = "not needed" if texts else "none"
     for text in texts:
-        if text not in lacking and text not in absent and not _NOT_NEEDED.search(text):
+        if _UNREFERENCED.search(text):
+            worst = "unreferenced"
+        elif _ABSENT.search(text):
+            worst = worst if worst == "unreferenced" else "absent"
+        elif not _NOT_NEEDED.search(text):
             raise MediaError(f"the file is damaged: {cut(text)}")
-    return Decoded(frames, bool(texts), bool(absent or lacking), bool(lacking))
+    return frames, worst
 
 
 _PARTS_LEFT_OUT = {

@@ -51,7 +51,7 @@ def decode(
     try:
         # A path that begins with a slash is to libav no protocol such as "concat:".
         content: str | bytes = os.path.abspath(clip.path)
-        if tars.at(clip.path).member is not None:
+        if tars.named(clip.path) is not None:
             with tars.opened(clip.path) as file:
                 content = file.read()
         held, image_at = _OPENED[reader](module, content)

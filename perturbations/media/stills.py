@@ -94,10 +94,10 @@ def _opened(path: Path) -> Iterator[Pillow.Image]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        place = tars.at(path)
-        if not stat.S_ISREG(os.stat(place.file).st_mode):
+        held, _, size = tars.at(path)
+        if not stat.S_ISREG(os.stat(held).st_mode):
             raise MediaError("not a regular file")
-        limits.check_bytes(place.size, "reading the file")
+        limits.check_bytes(size, "reading the file")
         with tars.opened(path) as file:
             data = file.read()
     except FileNotFoundError as error:

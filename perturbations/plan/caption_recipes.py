@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
@@ -100,7 +100,7 @@ def make(
     severity: int,
     *,
     seed: int = 0,
-    backend: str = "offline",
+    backend: Literal["offline", "pretrained"] = "offline",
     language: str = "en",
     replaced: RecipeParameters | None = None,
 ) -> TextRecipe:
@@ -111,21 +111,19 @@ def make(
     """
     from perturbations.models import registry as models
 
-    return TextRecipe.model_validate(
-        {
-            "suite": entry.suite,
-            "perturbation": entry.name,
-            "severity": severity,
-            "variant": entry.variant,
-            "params": {**entry.parameters(severity), **(replaced or {})},
-            "version": entry.version,
-            "code": registry.code(entry.suite),
-            "gated": entry.gated,
-            "backend": backend,
-            "language": language,
-            "players": {role: models.roles()[role][backend].name for role in entry.used_roles},
-            "seed": seed,
-        }
+    return TextRecipe(
+        suite=entry.suite,
+        perturbation=entry.name,
+        severity=severity,
+        variant=entry.variant,
+        params={**entry.parameters(severity), **(replaced or {})},
+        version=entry.version,
+        code=registry.code(entry.suite),
+        gated=entry.gated,
+        backend=backend,
+        language=language,
+        players={role: models.roles()[role][backend].name for role in entry.used_roles},
+        seed=seed,
     )
 
 

@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
 from perturbations.base.records import Record, canonical, digest, parse_record
 from perturbations.guides import registry as guides
-from perturbations.guides.registry import AnalysisRecipe, AnyGuideRecipe
+from perturbations.guides.registry import AnalysisRecipe, GuideRecipe
 from perturbations.manifest.kinds import ClipRow, CompleteSource, TextRow
-from perturbations.plan.tiers import Storage, StoredFrames, StoredVideo, storage_of, stored_video
+from perturbations.plan.tiers import Storage, is_known, sampled, storage_of, stored_video
 from perturbations.suites import registry
 
 _Parameter = bool | int | float | str | list[str] | list[int]
 """Lists are for captions: tags of words, positions in a sentence."""
 
 RecipeParameters = Mapping[str, _Parameter]
-_RecipeSeed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 # --- recipes ----------------------------------------------------------------------------------------------------------
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from perturbations.guides.backends import Backends
 
 
+@dataclass(frozen=True, kw_only=True)
 class _PerturbationRecipe(Record):
     """What videos and captions have alike.
 
@@ -53,7 +52,7 @@ class _PerturbationRecipe(Record):
     variant: str
     params: dict[str, _Parameter]
     version: int
-    seed: _RecipeSeed
+    seed: int = field(metadata={"ge": 0, "lt": 2**63})
     code: str | None = None
 
     @property
@@ -62,6 +61,7 @@ class _PerturbationRecipe(Record):
         return f"{self.suite}/{self.perturbation}"
 
 
+@dataclass(frozen=True, kw_only=True)
 class VideoRecipe(_PerturbationRecipe):
     """What determines a perturbed video, except the clip itself.
 
@@ -69,36 +69,42 @@ class VideoRecipe(_PerturbationRecipe):
         draw: one realization per "clip" or per "frame"; "none" where nothing is random.
         storage: what is stored.
         whole_videos: whether clips are cut from perturbed videos.
-        guide: the recipe of the guide, which the kernel receives; None where it needs none.
+        guide: the recipe of the guide, which the kernel receives, as in JSON; None where it needs none.
     """
 
-    draw: Literal["clip", "frame", "none"]
-    storage: Annotated[Storage, Field(discriminator="tier")]
+    draw: registry.Draw
+    storage: dict[str, Any]
     whole_videos: bool | None = None
-    guide: AnyGuideRecipe | None = None
+    guide: dict[str, Any] | None = None
 
     @cached_property
     def entry(self) -> registry.Perturbation:
         """The declaration, as the recipe's variant makes it."""
         return registry.get(self.key, self.variant)
 
+    @cached_property
+    def guide_recipe(self) -> GuideRecipe | None:
+        """The guide's recipe in its own type. Raises `ManifestError` where it is none."""
+        return guides.parse_guide(self.guide) if self.guide is not None else None
+
     @property
     def analysis(self) -> AnalysisRecipe | None:
         """The analysis that a guided recipe needs of its clip."""
-        needed: AnalysisRecipe | None = getattr(self.guide, "analysis", None)
+        needed: AnalysisRecipe | None = getattr(self.guide_recipe, "analysis", None)
         return needed
 
     @property
     def donors(self) -> tuple[str, str] | None:
         """The dataset that clips are taken from, and the analysis by which they are compared."""
-        return self.guide.donors() if self.guide else None
+        return self.guide_recipe.donors() if self.guide_recipe else None
 
     @property
     def antialiases_donors(self) -> bool:
         """Whether another clip's frames are averaged where they are made smaller."""
-        return getattr(self.guide, "resize", None) is None
+        return (self.guide or {}).get("resize") is None
 
 
+@dataclass(frozen=True, kw_only=True)
 class TextRecipe(_PerturbationRecipe):
     """What determines a perturbed caption, except the caption itself; `players` names the model of each role."""
 
@@ -130,10 +136,10 @@ def recorded(text: str) -> VideoRecipe:
     allowed = ("clip", "frame") if by_choice else (entry.draw,)
     if recipe.draw not in allowed:
         raise ManifestError(f"a recipe of {entry.key} draws per '{recipe.draw}'; allowed: {', '.join(allowed)}")
-    if (recipe.guide.kind if recipe.guide else None) != entry.guide:
+    if (recipe.guide_recipe.kind if recipe.guide_recipe else None) != entry.guide:
         raise ManifestError(f"a recipe of {entry.key} must have the guide '{entry.guide}'")
-    if isinstance(recipe.storage, StoredVideo) and recipe.storage != stored_video(recipe.storage.profile):
-        raise ManifestError(f"a recipe of {entry.key} has other settings than the profile '{recipe.storage.profile}'")
+    if not is_known(recipe.storage):
+        raise ManifestError(f"a recipe of {entry.key} has other settings of storage than any tier or profile")
     return recipe
 
 
@@ -228,7 +234,7 @@ def make(
             value = float(value)
         parameters[name] = value
     tier = storage
-    if whole_videos and perturbation.encodes and isinstance(storage, StoredVideo):
+    if whole_videos and perturbation.encodes and storage["tier"] == "video":
         # A clip that is cut from an encoder's stream must not be compressed with loss a second time.
         tier = stored_video("lossless")
     guide = None
@@ -237,23 +243,21 @@ def make(
             from perturbations.guides.backends import Backends
 
             backends = Backends()
-        settings = backends.guide_settings(variant=perturbation.variant, sampled=_sampled(storage), donors=donors)
-        guide = guides.get(perturbation.guide).settle(settings)
-    return VideoRecipe.model_validate(
-        {
-            "suite": perturbation.suite,
-            "perturbation": perturbation.name,
-            "severity": severity,
-            "variant": perturbation.variant,
-            "params": parameters,
-            "draw": perturbation.draw if draw is None or perturbation.realization is None else draw,
-            "version": perturbation.version,
-            "code": registry.code(perturbation.suite),
-            "seed": seed,
-            "storage": tier,
-            "whole_videos": whole_videos or None,
-            "guide": guide,
-        }
+        settings = backends.guide_settings(variant=perturbation.variant, sampled=sampled(storage), donors=donors)
+        guide = json.loads(guides.get(perturbation.guide).settle(settings).text)
+    return VideoRecipe(
+        suite=perturbation.suite,
+        perturbation=perturbation.name,
+        severity=severity,
+        variant=perturbation.variant,
+        params=parameters,
+        draw=perturbation.draw if draw is None or perturbation.realization is None else draw,
+        version=perturbation.version,
+        code=registry.code(perturbation.suite),
+        seed=seed,
+        storage={**tier},
+        whole_videos=whole_videos or None,
+        guide=guide,
     )
 
 
@@ -304,14 +308,9 @@ def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) ->
     return registry.suite(suite).whole_videos and config.datasets[dataset].has_spans
 
 
-def _sampled(storage: Storage) -> int | None:
-    """How many sampled frames are stored; None where whole clips are stored."""
-    return storage.num_frames if isinstance(storage, StoredFrames) else None
-
-
 def analysis(name: str, backends: Backends, storage: Storage) -> AnalysisRecipe:
     """The recipe of an analysis that the configuration asks for."""
-    return guides.analysis(name).recipe(backends.guide_settings(sampled=_sampled(storage)))
+    return guides.analysis(name).recipe(backends.guide_settings(sampled=sampled(storage)))
 
 
 # --- identity --------------------------------------------------------------------------------------------------------
@@ -325,7 +324,7 @@ def recipe_id(
     `guide` is the JSON of the facts that the kernel received. `cut` is the JSON of the clip's place in a video that
     was perturbed as a whole. The places of files and the similarity of a donor are not part of the identity.
     """
-    described = recipe.model_dump(mode="json", exclude_none=True)
+    described = json.loads(recipe.text)
     if "guide" in described:
         described["guide"] = _without_files(described["guide"])
     facts = {"guide": _without_files(json.loads(guide))} if guide else {}

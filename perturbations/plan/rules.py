@@ -124,7 +124,7 @@ class CorpusRules:
         if analysis := getattr(wildcards, "analysis", None):
             wanted = self._analysis(analysis)
             return None if wanted.is_offline else wanted.declared.memory_mb
-        guide = self._recipe_of(wildcards).guide if hasattr(wildcards, "perturbation") else None
+        guide = self._recipe_of(wildcards).guide_recipe if hasattr(wildcards, "perturbation") else None
         return None if guide is None or guide.is_offline else _WEIGHTS_MB
 
     def clips_mb(self, wildcards: Wildcards, attempt: int) -> int:

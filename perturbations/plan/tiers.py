@@ -2,54 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
-from perturbations.base.records import Record
-from perturbations.base.storage import profile_named
+from perturbations.base.storage import PICTURES, PROFILES, profile_named
 
 if TYPE_CHECKING:
     from perturbations.config import sections as configuration
 
+Storage = Mapping[str, Any]
+"""A tier and its settings, as a recipe has them in JSON.
 
-class StoredVideo(Record):
-    """A full-length file, and the encoder settings behind its profile: changing those changes the recipe.
+`video` is a full-length file, with its profile ("png" and "jpeg" are of pictures) and the encoder settings behind that:
+changing those changes the recipe. `frames` are `num_frames` uniformly sampled frames, lossless. `recipe` are no pixels:
+rendered when opened.
+"""
 
-    The profiles "png" and "jpeg" are of pictures.
-    """
+UNSTORED: Storage = {"tier": "recipe"}
 
-    tier: Literal["video"] = "video"
-    profile: Literal["lossless", "high", "compatible", "released", "png", "jpeg"]
-    codec: str
-    pix_fmt: str
-    options: dict[str, str]
-    pixel_bits: int | None = None
-    key_frames: int | None = None
+_MOST_FRAMES = 4096
 
 
-class StoredFrames(Record):
-    """Uniformly sampled frames, lossless."""
-
-    tier: Literal["frames"] = "frames"
-    num_frames: Annotated[int, Field(ge=1, le=4096)]
-
-
-class Unstored(Record):
-    """No pixels: rendered when opened."""
-
-    tier: Literal["recipe"] = "recipe"
-
-
-Storage = StoredVideo | StoredFrames | Unstored
-
-
-def stored_video(profile: str) -> StoredVideo:
+def stored_video(profile: str) -> Storage:
     """Full-length files in a profile: of `storage.PROFILES`, or of `storage.PICTURES`."""
     settings = profile_named(profile)
-    described = {"profile": profile, "codec": settings.codec, "pix_fmt": settings.pix_fmt}
-    options = {"options": dict(settings.options), "pixel_bits": settings.pixel_bits, "key_frames": settings.key_frames}
-    return StoredVideo.model_validate({**described, **options})
+    names = ("codec", "pix_fmt", "options", "pixel_bits", "key_frames")
+    of_encoder = {name: value for name in names if (value := getattr(settings, name)) is not None}
+    return {"tier": "video", "profile": profile, **of_encoder}
+
+
+def stored_frames(num_frames: int) -> Storage:
+    """Uniformly sampled frames."""
+    return {"tier": "frames", "num_frames": num_frames}
+
+
+def sampled(storage: Storage) -> int | None:
+    """How many sampled frames are stored; None where whole clips are stored, or nothing."""
+    return storage["num_frames"] if storage["tier"] == "frames" else None
+
+
+def is_known(storage: Storage) -> bool:
+    """Whether these are settings that `stored_video`, `stored_frames` or `UNSTORED` give."""
+    profile, number = storage.get("profile"), storage.get("num_frames")
+    if isinstance(profile, str) and profile in (*PROFILES, *PICTURES):
+        return storage == stored_video(profile)
+    if type(number) is int and 1 <= number <= _MOST_FRAMES:
+        return storage == stored_frames(number)
+    return storage == UNSTORED
 
 
 def storage_of(wanted: configuration.StorageSettings, *, pictures: bool = False) -> Storage:
@@ -61,4 +60,4 @@ def storage_of(wanted: configuration.StorageSettings, *, pictures: bool = False)
         return stored_video("jpeg" if (wanted.tier, wanted.profile) == ("video", "released") else "png")
     if wanted.tier == "video":
         return stored_video(wanted.profile)
-    return StoredFrames(num_frames=wanted.num_frames) if wanted.tier == "frames" else Unstored()
+    return stored_frames(wanted.num_frames) if wanted.tier == "frames" else UNSTORED

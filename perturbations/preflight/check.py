@@ -150,8 +150,8 @@ def stored_bytes(config: Config, videos: Counter[str], clips: dict[str, list[Lis
     size = 0.0
     for name, number in videos.items() if config.storage.tier != "recipe" else ():
         resolved = tiers.storage_of(config.storage, pictures=config.datasets[dataset_of(name)].has_pictures)
-        frames = resolved.num_frames if isinstance(resolved, tiers.StoredFrames) else None
-        profile = resolved.profile if isinstance(resolved, tiers.StoredVideo) else config.storage.tier
+        frames = tiers.sampled(resolved)
+        profile = resolved.get("profile", config.storage.tier)
         pixels = costs.mean_pixels(clips[name], frames)
         if pixels is None:
             return None

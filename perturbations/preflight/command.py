@@ -28,7 +28,7 @@ def _check(options: argparse.Namespace) -> int:
     enter(options.directory)
     config = config_file.of_files([Path("config.yaml"), *further])
     paths.check_folders(Path())
-    limits.use(config.limits)
+    limits.use(config.limits.model_dump())
     wanted = work.of_targets(config, options.targets)
     report = check.check(config, wanted)
     for line in (*wanted.sizes, *report.text()):

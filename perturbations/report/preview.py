@@ -110,7 +110,7 @@ def images_of(
     places = _places(source.num_frames, _LATEST, temporal=temporal)
     images = [_in_one(_in_order(source.frames(set(places)), places))]
     for severity in severities:
-        video = recipe.make(entry, severity, seed=seed, storage=tiers.Unstored(), donors="--donors")
+        video = recipe.make(entry, severity, seed=seed, storage=tiers.UNSTORED, donors="--donors")
         facts = clean_clips.facts_now(video, source, donors, analysed)
         planned = rendering.planned_clip(video, replace(source, facts=facts))
         places = _places(planned.num_frames, _LATEST, temporal=temporal)
@@ -204,8 +204,8 @@ def perturbed_frames(row: VideoRow, places_of: PlacesOf) -> list[Image]:
 
 def clean_frames(row: VideoRow, places_of: PlacesOf) -> list[Image]:
     """The clean clip's frames at the places that `perturbed_frames` shows. Raises `MediaError`."""
-    stored, count = recipe.parse(row.recipe).storage, row.source_frame_count
-    sampled = uniform_indices(stored.num_frames, count) if isinstance(stored, tiers.StoredFrames) else range(count)
+    stored, count = tiers.sampled(recipe.parse(row.recipe).storage), row.source_frame_count
+    sampled = uniform_indices(stored, count) if stored else range(count)
     places = [sampled[place] for place in places_of(len(sampled))]
     clip = MediaClip(Path(row.source_path), row.start_s, row.end_s)
     return _in_order(decoding.decode(clip, only=set(places)), places)

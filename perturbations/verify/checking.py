@@ -309,7 +309,7 @@ def _file_problem(row: StoredRow, root: Path) -> str:
 def _rendered_problem(root: Path, row: VideoRow, tick: Tick) -> str:
     try:
         wanted = recipe.parse(row.recipe)
-        source = source_of(locations.located(row, root))
+        source = source_of(locations.located(row, root), wanted)
         with storage.scratch_directory() as folder:
             target = Path(folder) / f"again{render_clip.extension(wanted) or ''}"
             (Path(folder) / "shared").mkdir()
@@ -317,7 +317,7 @@ def _rendered_problem(root: Path, row: VideoRow, tick: Tick) -> str:
             measured = render_clip.produce(wanted, source, target, tick, with_sound=False)
     except (MediaError, ManifestError) as error:
         return f"it cannot be made again: {error}"
-    return "" if measured.frames_sha256 == row.frames_sha256 else f"{AGAIN}its frames are others"
+    return "" if measured["frames_sha256"] == row.frames_sha256 else f"{AGAIN}its frames are others"
 
 
 def _check_strangers(checked: Checked, stored: set[str]) -> None:
