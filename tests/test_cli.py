@@ -247,7 +247,7 @@ def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
     manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
     files.write(manifest, VIDEOS, rows, {"root": "../../.."})
     findings = checking.check_manifest(manifest).findings
-    assert [finding.place.name for finding in findings if "no row names" in finding.problem] == ["out.mp4"]
+    assert [Path(finding["file"]).name for finding in findings if "no row names" in finding["problem"]] == ["out.mp4"]
 
 
 def test_verify_names_the_way_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -263,7 +263,7 @@ def refusals(corpus: Corpus) -> dict[str, str]:
 def run_verify(corpus: Corpus) -> None:
     """Raise what verifying finds."""
     if findings := checking.check_manifest(corpus.path, render=True, stall_limit_s=60).findings:
-        raise ManifestError("; ".join(map(str, findings)))
+        raise ManifestError("; ".join(map(checking.line_of, findings)))
 
 
 def altered(corpus: Corpus, change: Callable[[dict[str, Any]], None]) -> str:

@@ -347,7 +347,7 @@ def test_a_stored_video_that_may_not_be_read_costs_no_other(
     assert result.written == 3 * len(ITEMS) - 1
     closed = tree / "clean/1.mp4"
     checked = checking.check_manifest(tree / "manifests/data/sources.parquet")
-    assert [f"{closed}: Permission denied" in finding.problem for finding in checked.findings].count(True) == 1
+    assert [f"{closed}: Permission denied" in finding["problem"] for finding in checked.findings].count(True) == 1
 
 
 def test_a_folder_of_manifests_is_no_manifest_and_not_to_be_deleted(

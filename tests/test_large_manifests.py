@@ -118,7 +118,7 @@ def findings_of(tree: Path) -> list[tuple[str, str, str]]:
     """What is wrong with a tree, without its folder's name."""
     checked = [checking.check_manifest(path) for path in checking.manifests_in(tree / "manifests")]
     return sorted(
-        (finding.place.relative_to(tree).as_posix(), finding.subject, finding.problem.replace(str(tree), ""))
+        (Path(finding["file"]).relative_to(tree).as_posix(), finding["row"], finding["problem"].replace(str(tree), ""))
         for each in checked
         for finding in each.findings
     )

@@ -131,5 +131,5 @@ def test_verify_knows_a_corpus_behind_a_link(tmp_path: Path, monkeypatch: pytest
     stranger.parent.mkdir(parents=True)
     stranger.touch()
     (manifest,) = checking.manifests_in(Path("manifests"))
-    findings = [str(finding) for finding in checking.check_manifest(manifest).findings]
+    findings = [checking.line_of(finding) for finding in checking.check_manifest(manifest).findings]
     assert [finding for finding in findings if "no row names this file" in finding]

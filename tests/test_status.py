@@ -89,16 +89,20 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def stage(collected: status.RunStatus, name: str) -> status.StageCounts:
-    (only,) = (stage for stage in collected.stages if stage.stage == name)
+def stage(collected: dict[str, Any], name: str) -> dict[str, Any]:
+    (only,) = (stage for stage in collected["stages"] if stage["stage"] == name)
     return only
+
+
+def counts(stage: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(stage[name] for name in ("done", "failed", "total"))
 
 
 def test_clips_done_failed_and_left(root: Path) -> None:
     collected = status.collect(root)
     sources, videos = stage(collected, "sources"), stage(collected, "videos")
-    assert (sources.done, sources.failed, sources.total) == (6, 1, 7)
-    assert (videos.done, videos.failed, videos.total) == (5 + 1, 1, 18)
+    assert counts(sources) == (6, 1, 7)
+    assert counts(videos) == (5 + 1, 1, 18)
     lines = status.text(collected).splitlines()
     assert [line.split() for line in lines[:3]] == [
         ["dataset", "stage", "done", "of", "failed"],
@@ -108,16 +112,14 @@ def test_clips_done_failed_and_left(root: Path) -> None:
 
 
 def test_failures_are_grouped_by_reason(root: Path) -> None:
-    failures = {
-        (each.dataset, each.stage, each.reason, each.count, each.items) for each in status.collect(root).failures
-    }
-    assert failures == {
-        ("d", "annotation", "no video file", 1, ("x",)),
-        ("d", "video", "no frame 7 of 's10'", 1, ("s10",)),
-    }
+    place = {"dataset": "d", "suite": None, "stage": "annotation"}
+    assert status.collect(root)["failures"] == [
+        {**place, "reason": "no frame 7 of 's10'", "suite": "mlvp", "stage": "video", "count": 1, "items": ["s10"]},
+        {**place, "reason": "no video file", "count": 1, "items": ["x"]},
+    ]
     rows = [video(item, **broken(f"no frame {item[-1]} of '{item}'")) for item in SHARDS["s2"]]
     files.write_part(part(root, 1, "s2"), VIDEOS, rows)
-    assert [failure.count for failure in status.collect(root).failures] == [4, 1]
+    assert [failure["count"] for failure in status.collect(root)["failures"]] == [4, 1]
 
 
 def test_a_dataset_of_any_name_is_counted_and_nothing_written(root: Path) -> None:
@@ -126,7 +128,7 @@ def test_a_dataset_of_any_name_is_counted_and_nothing_written(root: Path) -> Non
 
     (root / "work" / "d").rename(root / "work" / "models")  # any name is a dataset's
     before = everything()
-    assert {each.dataset for each in status.collect(root).stages} == {"models"}
+    assert {each["dataset"] for each in status.collect(root)["stages"]} == {"models"}
     status.text(status.collect(root))
     assert everything() == before
 
@@ -140,9 +142,9 @@ def test_damaged_missing_and_foreign_files(root: Path) -> None:
     (root / "work" / "my files").mkdir()
     collected = status.collect(root)
     videos = stage(collected, "videos")
-    assert (videos.done, videos.total) == (1, 18)  # the one of a journal
-    damaged = {each.items: each.reason for each in collected.failures if each.stage == "videos"}
-    assert damaged.keys() == {(str(part(root, 1, shard)),) for shard in SHARDS}
+    assert (videos["done"], videos["total"]) == (1, 18)  # the one of a journal
+    damaged = {each["items"][0]: each["reason"] for each in collected["failures"] if each["stage"] == "videos"}
+    assert damaged.keys() == {str(part(root, 1, shard)) for shard in SHARDS}
     assert all("delete it" in reason for reason in damaged.values())
 
 
@@ -153,7 +155,7 @@ def test_parts_of_captions(root: Path) -> None:
     fields = {"suite": "msrvtt_p", "perturbation": "typos", "severity": 1, "shard": "s2"}
     files.write_part(place(root, "text_part", **fields), TEXTS, [])
     captions = stage(status.collect(root), "captions")
-    assert (captions.suite, captions.done, captions.total) == ("msrvtt_p", 1, 6)
+    assert (captions["suite"], captions["done"], captions["total"]) == ("msrvtt_p", 1, 6)
 
 
 def test_captions_without_videos_and_what_of_them_cannot_be_used_is_counted_once(tmp_path: Path) -> None:
@@ -164,12 +166,12 @@ def test_captions_without_videos_and_what_of_them_cannot_be_used_is_counted_once
     rejected = SourceRow(dataset="d", item_id="t1", split="", error="the caption is empty", status="quarantined")
     listed.write(place(tmp_path, "rejected_captions"), [rejected, replace(rejected, item_id="t2")])
     collected = status.collect(tmp_path)
-    assert {(each.dataset, each.stage, each.done, each.total) for each in collected.stages} == {
+    assert {tuple(each[name] for name in ("dataset", "stage", "done", "total")) for each in collected["stages"]} == {
         ("d", "captions", 0, 1),
         ("e/composed", "captions", 0, 1),
     }
-    (failure,) = collected.failures
-    assert (failure.dataset, failure.stage, failure.items) == ("d", "captions", ("t1", "t2"))
+    (failure,) = collected["failures"]
+    assert (failure["dataset"], failure["stage"], failure["items"]) == ("d", "captions", ["t1", "t2"])
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_captions_without_videos_and_what_of_them_cannot_be_used_is_counted_once
 )
 def test_a_failed_job_is_listed_by_the_error_in_its_log(lines: list[str], reason: str | None, root: Path) -> None:
     write_log(root, part(root, 3, "s2"), *lines)
-    jobs = status.collect(root).failed_jobs
+    jobs = status.collect(root)["failed_jobs"]
     assert [job["log"] for job in jobs] == (["work/logs/d/mlvp/fog/3/s2.log"] if reason else [])
     assert all(job["reason"].startswith(reason or "") for job in jobs)
     assert "\x1b" not in status.text(status.collect(root))

@@ -68,7 +68,7 @@ def tar_of_two() -> Path:
 def findings(**options: bool) -> list[str]:
     manifests = checking.manifests_in(Path("manifests"))
     checked = [checking.check_manifest(path, **options) for path in manifests]
-    return [str(finding) for each in checked for finding in each.findings]
+    return [checking.line_of(finding) for each in checked for finding in each.findings]
 
 
 def job(root: Path, sources: list[CompleteSource]) -> list[VideoRow]:
@@ -117,13 +117,13 @@ def test_larger_and_smaller_shards_hold_the_same_clips(corpus: Project) -> None:
 @pytest.mark.usefixtures("corpus")
 def test_a_member_says_what_its_row_says_and_the_marker_is_the_index() -> None:
     for row in read_manifest(MANIFEST).to_dict("records"):
-        place = tars.at(row["path"])
-        with tarfile.open(place.file) as tar:
-            member = tar.getmember(str(place.member))
+        file, offset, _ = tars.at(row["path"])
+        with tarfile.open(file) as tar:
+            member = tar.getmember(Path(row["path"]).name)
             content = tar.extractfile(member)
             assert content is not None
             assert hashlib.sha256(content.read()).hexdigest() == row["sha256"]
-        assert (member.offset_data, member.size) == (place.offset, row["bytes"])
+        assert (member.offset_data, member.size) == (offset, row["bytes"])
         assert (member.mtime, member.uid, member.uname) == (0, 0, "")
         assert member.name.partition(".")[0] == row["item_id"]
     held = tar_of_two()
@@ -316,7 +316,7 @@ def test_a_users_folder_may_be_named_like_a_tar(tmp_path: Path) -> None:
     path = tmp_path / "clips.tar/12/a.mp4"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"clip")
-    assert tars.at(path) == tars.ByteSpan(path, 0, 4)
+    assert tars.at(path) == (path, 0, 4)
 
 
 # --- the format ------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def clips(*, item: int | None = None) -> list[VideoRow]:
 
 def findings(path: Path = Path("manifests"), **options: Any) -> list[str]:
     checked = [checking.check_manifest(each, **options) for each in checking.manifests_in(path)]
-    return [str(finding) for each in checked for finding in each.findings]
+    return [checking.line_of(finding) for each in checked for finding in each.findings]
 
 
 def written_since(before: dict[str, int]) -> set[str]:

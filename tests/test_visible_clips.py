@@ -43,8 +43,8 @@ def inodes(project: Project) -> dict[Path, int]:
 
 def videos(project: Project) -> tuple[int, int | None]:
     """The clips that are done, and all."""
-    (stage,) = (stage for stage in collect(project.root).stages if stage.stage == "videos")
-    return stage.done, stage.total
+    (stage,) = (stage for stage in collect(project.root)["stages"] if stage["stage"] == "videos")
+    return stage["done"], stage["total"]
 
 
 def test_a_finished_run_has_a_marker_per_shard_and_nothing_to_do(finished: Project) -> None:

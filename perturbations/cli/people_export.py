@@ -67,6 +67,7 @@ def add(commands: Commands) -> None:
 
 def _regenerate(options: argparse.Namespace) -> int:
     from perturbations.exports import regenerate
+    from perturbations.verify.checking import line_of
 
     if not options.clips.is_dir():
         raise ConfigError(f"--clips: no such folder: {options.clips}")
@@ -79,7 +80,7 @@ def _regenerate(options: argparse.Namespace) -> int:
         root=options.root,
     )
     for finding in findings:
-        print(f"  {shown.line(str(finding))}")
+        print(f"  {shown.line(line_of(finding))}")
     if not options.root:
         print("  without --root only the frames are proven: all other columns are the publisher's word")
     print(

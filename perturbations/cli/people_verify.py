@@ -78,18 +78,14 @@ def _as_json(results: Sequence[Checked], of_root: Sequence[Finding], deleted: Se
                 "manifest": str(checked.path),
                 "rows": checked.rows,
                 "incomplete": checked.incomplete,
-                "problems": [*map(_problem, checked.findings)],
+                "problems": checked.findings,
                 "notes": checked.notes,
             }
             for checked in results
         ],
-        "root": [*map(_problem, of_root)],
+        "root": [*of_root],
         "deleted": [*map(str, deleted)],
     }
-
-
-def _problem(finding: Finding) -> dict[str, str]:
-    return {"file": str(finding.place), "row": finding.subject, "problem": finding.problem}
 
 
 def _print(checked: Checked) -> None:
@@ -103,7 +99,9 @@ def _print(checked: Checked) -> None:
 
 
 def _print_some(findings: Sequence[Finding]) -> None:
+    from perturbations.verify.checking import line_of
+
     for finding in findings[:_MOST_SHOWN]:
-        print(f"  {shown.line(str(finding))}")
+        print(f"  {shown.line(line_of(finding))}")
     if len(findings) > _MOST_SHOWN:
         print(f"  and {len(findings) - _MOST_SHOWN} more; --json lists all")

@@ -64,7 +64,7 @@ def regenerate(
     outcomes = checking.in_parallel(make, located[videos].taken(complete), jobs)
     for row, (columns, is_new, problem) in logged(outcomes, len(complete), "videos regenerated"):
         if problem:
-            findings.append(Finding(published, name_of(row, VIDEOS.key), problem))
+            findings.append(checking.finding_of(published, problem, name_of(row, VIDEOS.key)))
         else:
             counts["made" if is_new else "kept"] += 1
             changed |= {values(row, VIDEOS.key): columns} if columns else {}
@@ -72,10 +72,10 @@ def regenerate(
         level = "/".join([".."] * len(Path(layout.MANIFESTS, name).parent.parts))
         recipe.rewrite(table, manifests[name], (_remade(row, changed) for row in located[name]), level)
     counts["failed"] = len(findings)
-    failed = {finding.subject for finding in findings}
+    failed = {finding["row"] for finding in findings}
     for path in manifests.values():
         checked = checking.check_manifest(path, stall_limit_s=stall_limit_s)
-        findings += [finding for finding in checked.findings if finding.subject not in failed]
+        findings += [finding for finding in checked.findings if finding["row"] not in failed]
     return manifests[videos], counts, findings
 
 

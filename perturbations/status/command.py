@@ -42,9 +42,8 @@ def _status(options: argparse.Namespace) -> int:
     current = status.collect(Path())
     if options.json:
         import json
-        from dataclasses import asdict
 
-        print(json.dumps(asdict(current), indent=2))
+        print(json.dumps(current, indent=2))
     else:
         print(status.text(current))
     return 0

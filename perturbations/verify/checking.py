@@ -52,22 +52,18 @@ MadeRow = VideoRow | AnalysisRow | TextRow
 """A row of what a job made."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A problem of a row, a file or a whole manifest.
+Finding = dict[str, str]
+"""A `problem` in words, the `file` or manifest that has it, and the `row`; "" of the whole file."""
 
-    Attributes:
-        place: the manifest or file that has the problem.
-        subject: the row; "" for the whole file.
-        problem: the problem in words.
-    """
 
-    place: Path
-    subject: str
-    problem: str
+def finding_of(place: Path, problem: str, row: str = "") -> Finding:
+    """A finding."""
+    return {"file": str(place), "row": row, "problem": problem}
 
-    def __str__(self) -> str:
-        return f"{self.place}: {self.subject}{': ' if self.subject else ''}{self.problem}"
+
+def line_of(finding: Finding) -> str:
+    """A finding in a line."""
+    return ": ".join(filter(None, (finding["file"], finding["row"], finding["problem"])))
 
 
 @dataclass
@@ -93,7 +89,7 @@ class Checked:
 
     def add(self, problem: str, subject: str = "", place: Path | None = None) -> None:
         """Add a finding, of the manifest unless it is of another `place`."""
-        self.findings.append(Finding(place or self.path, subject, problem))
+        self.findings.append(finding_of(place or self.path, problem, subject))
 
 
 def manifests_in(path: Path) -> list[Path]:
@@ -118,8 +114,8 @@ def check_root(manifests: Sequence[Path], root: str) -> list[Finding]:
     roots = {path: storage.sha256(path) for path in videos}
     if root.lower() in roots.values():
         return []
-    return [Finding(path, "", f"its SHA-256 is {digest}, and not {root}") for path, digest in roots.items()] or [
-        Finding(manifests[0].parent, "", f"there is no {layout.name(VIDEOS.name)}, whose SHA-256 would be the root")
+    return [finding_of(path, f"its SHA-256 is {digest}, and not {root}") for path, digest in roots.items()] or [
+        finding_of(manifests[0].parent, f"there is no {layout.name(VIDEOS.name)}, whose SHA-256 would be the root")
     ]
 
 
@@ -297,8 +293,8 @@ def _file_problem(row: StoredRow, root: Path) -> str:
             return ""
         if not tars.is_file(path):
             return f"the file is missing: {row.path}"
-        if tars.at(path).size != row.bytes:
-            return f"the file has {tars.at(path).size} bytes, and had {row.bytes}: {row.path}"
+        if (size := tars.at(path)[2]) != row.bytes:
+            return f"the file has {size} bytes, and had {row.bytes}: {row.path}"
         return "" if storage.sha256(Path(path)) == row.sha256 else f"the file has another content: {row.path}"
     except ManifestError as error:
         return str(error)

@@ -26,7 +26,7 @@ def delete(checked: Checked) -> list[Path]:
     Nothing is deleted that no job makes: sources, files that no row names, and manifests of no place in a run.
     Raises `ManifestError` where the folder has no `work`: there is nothing that could make it again.
     """
-    wrong = [finding.place for finding in checked.findings if finding.problem == LEFTOVER]
+    wrong = [Path(finding["file"]) for finding in checked.findings if finding["problem"] == LEFTOVER]
     tree = layout.in_tree(locations.lying(checked.path))
     place = None if tree is None else layout.place_of(tree[1].as_posix())
     is_made = place is not None and place[0] in FILES and place[1].get("analysis") in (None, *guides.ANALYSES)
