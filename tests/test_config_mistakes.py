@@ -56,7 +56,7 @@ LINES: list[tuple[str, ...]] = [
     ("  msrvtt_p:",),
     ("    perturbations:",),
     ("      - jpeg",),
-    ("      - freeze", "      - freexe", "suites.msrvtt_p.perturbations", "unknown 'freexe'.*did you mean freeze"),
+    ("      - freeze", "      - freexe", "suites.msrvtt_p.perturbations.1", "unknown 'freexe'.*did you mean freeze"),
     ("    severities: [1, 5]", "    severities: [1, 9]", "suites.msrvtt_p.severities.1", "equal to 5, not 9"),
     ("  transmission:",),
     ("    perturbations: [rain]",),
@@ -87,7 +87,7 @@ LINES: list[tuple[str, ...]] = [
     ),
     ("  suites:",),
     ("    - mlvp",),
-    ("    - msrvtt_p", "    - mlpv", "evaluation.suites", "'mlpv' is not among `suites`: .*did you mean mlvp"),
+    ("    - msrvtt_p", "    - mlpv", "evaluation.suites.1", "'mlpv' is not among `suites`: .*did you mean mlvp"),
     (
         "  reader: pyav",
         "  reader: pyavv",
@@ -167,13 +167,6 @@ PLAIN = f"datasets: {{mine: {{{MINE}}}}}\nsuites: {{mlvp: {{}}}}\n"
 def test_a_key_of_the_command_line_has_no_line(tmp_path: Path) -> None:
     wrong = places(tmp_path, PLAIN + "seed: -1\n", command_line={"shard_size": 0})
     assert wrong == ["config.yaml, line 3: seed", "command line: shard_size"]
-
-
-def test_the_command_line_gives_texts_within_braces(tmp_path: Path) -> None:
-    """BaseLoader of PyYAML, with which Snakemake reads them, gives texts."""
-    assert parsed(tmp_path, PLAIN, command_line={"seed": 4}).seed == 4
-    (wrong,) = mistakes(tmp_path, PLAIN, command_line={"evaluation": {"steps": "2"}})
-    assert wrong.startswith("command line: evaluation.steps: Input should be a valid integer, not '2'; within braces, ")
 
 
 def test_keys_stand_where_they_are_written_or_missing(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_a_reader_that_is_not_installed_is_named_before_the_run(
 @each(
     ("wrong", "message"),
     [
-        ({"suites": ["msrvtt_p"]}, "evaluation.suites: 'msrvtt_p' is not among `suites`"),
+        ({"suites": ["msrvtt_p"]}, "evaluation.suites.0: 'msrvtt_p' is not among `suites`"),
         ({"methods": ["qbnorm"]}, "evaluation.querybank: the method `qbnorm` needs a bank"),
         ({"querybank": "train"}, "evaluation.querybank: 'train' is not among `datasets`"),
         ({"gallerybank": "train"}, "evaluation.gallerybank: 'train' is not among `datasets`"),

@@ -120,5 +120,5 @@ def problems_of(config: configuration.Config) -> list[Problem]:
         if name not in known:
             text = f"{short(key)} is no perturbation of captions of one of `suites`, as suite/name"
             text += did_you_mean(key, (f"{suite}/{other}" for other in known))
-            problems.append(Problem(("composed", "both"), text, (str(index),)))
+            problems.append((("composed", "both", str(index)), text))
     return problems

@@ -40,7 +40,7 @@ def load(paths: Iterable[str | Path]) -> LinesOfKeys:
             values, by_key = _read(path)
             _update(merged, values)
             source = cut(os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path))
-            lines |= {key: LineOfKey(order, line, source) for key, line in by_key.items()}
+            lines |= {key: (order, line, source) for key, line in by_key.items()}
     return LinesOfKeys(lines, merged)
 
 
@@ -68,7 +68,7 @@ def parse(raw: object, written: LinesOfKeys = NOWHERE, place: Path = Path()) -> 
     try:
         config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
     except ValidationError as error:
-        problems.raise_all(problems.of_types(error, Config.model_json_schema(), places), what, places)
+        problems.raise_all(problems.of_types(error, Config.model_json_schema()), what, places)
         raise AssertionError("an invalid configuration has a problem") from error
     wrong = [*problems.of_suites(config.suites), *problems.of_datasets(config), *problems.of_backends(config)]
     wrong += [problem for feature in features.features().values() for problem in feature.problems(config)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -15,19 +15,20 @@ Key = tuple[str, ...]
 
 COMMAND_LINE = "command line"
 
+LineOfKey = tuple[int, int, str]
+"""Where a key stands: the source's number, later ones replace earlier ones; the line, from 1; the source's name.
 
-class LineOfKey(NamedTuple):
-    """Where a key stands: the source's number, later ones replace earlier ones; the line, from 1; the source's name.
+Of the command line, the line is 0.
+"""
 
-    Of the command line `line` is 0.
-    """
+ORIGIN: LineOfKey = (-1, 0, "")
+"""Of what is written nowhere: before all lines."""
 
-    order: int
-    line: int
-    source: str
 
-    def __str__(self) -> str:
-        return f"{self.source}, line {self.line}" if self.line else self.source
+def prefix(place: LineOfKey) -> str:
+    """What a line about a key begins with: `config.yaml, line 3: `; "" where it is written nowhere."""
+    _, line, source = place
+    return f"{source}, line {line}: " if line else f"{source}: " if source else ""
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,14 @@ class LinesOfKeys:
     by_key: Mapping[Key, LineOfKey] = field(compare=False)
     values: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
-    def of(self, key: Key) -> LineOfKey | None:
-        """Where a key stands, or else the nearest key around it; None where nothing of it is written anywhere."""
+    def of(self, key: Key) -> LineOfKey:
+        """Where a key stands, or else the nearest key around it; `ORIGIN` where nothing of it is written anywhere."""
         around = (key[:length] for length in range(len(key), 0, -1))
-        return next((self.by_key[part] for part in around if part in self.by_key), None)
+        return next((self.by_key[part] for part in around if part in self.by_key), ORIGIN)
 
     def before(self, key: str, line: str) -> str:
         """A line about a dotted key, after the place of the key; as it is where the key is written nowhere."""
-        place = self.of(tuple(key.split(".")))
-        return f"{place}: {line}" if place else line
+        return prefix(self.of(tuple(key.split(".")))) + line
 
     def given(self, raw: object) -> LinesOfKeys:
         """The places where `raw` was read: values that are not those of the files are the command line's.
@@ -58,7 +58,7 @@ class LinesOfKeys:
         """
         if not isinstance(raw, dict) or not any(name in raw and raw[name] == self.values[name] for name in self.values):
             return NOWHERE
-        other = dict.fromkeys(_differing(raw, self.values, ()), LineOfKey(len(self.by_key), 0, COMMAND_LINE))
+        other = dict.fromkeys(_differing(raw, self.values, ()), (len(self.by_key), 0, COMMAND_LINE))
         return LinesOfKeys({**self.by_key, **other}, self.values)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from perturbations.base.errors import cut, did_you_mean
 from perturbations.config import problems
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
-from perturbations.config.problems import Problem
 from perturbations.config.sections import Config
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
@@ -26,11 +25,11 @@ def check_paths(name: str, dataset: Dataset, places: LinesOfKeys = NOWHERE) -> N
         path = getattr(dataset, key)
         if path is not None and not os.path.isfile(path):
             kind = "; it is a directory" if os.path.isdir(path) else _near(path)
-            missing.append(Problem(("datasets", name, key), f"no such file: {cut(str(path))}{kind}"))
+            missing.append((("datasets", name, key), f"no such file: {cut(str(path))}{kind}"))
     if dataset.videos is not None and not os.path.isdir(dataset.videos):
         kind = "; it is a file" if os.path.isfile(dataset.videos) else _near(dataset.videos)
         text = f"no such directory: {cut(str(dataset.videos))}{kind}"
-        missing.append(Problem(("datasets", name, "videos"), text))
+        missing.append((("datasets", name, "videos"), text))
     problems.raise_all(missing, _NOT_THERE, places)
 
 
@@ -55,7 +54,7 @@ def check_backend_files(config: Config) -> None:
                 continue
             if name == "images" and not os.path.isdir(path):
                 kind = "; it is a file" if os.path.exists(path) else ""
-                missing.append(Problem(("backends", role, name), f"no such directory: {cut(str(path))}{kind}"))
+                missing.append((("backends", role, name), f"no such directory: {cut(str(path))}{kind}"))
             elif not os.path.exists(path):
-                missing.append(Problem(("backends", role, name), f"no such file: {cut(str(path))}"))
+                missing.append((("backends", role, name), f"no such file: {cut(str(path))}"))
     problems.raise_all(missing, _NOT_THERE, config.places)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import ConfigError, cut, did_you_mean, short
-from perturbations.config.line_numbers import COMMAND_LINE, NOWHERE, Key, LineOfKey, LinesOfKeys
+from perturbations.config.line_numbers import NOWHERE, Key, LinesOfKeys, prefix
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
@@ -27,21 +26,13 @@ _Schema = Mapping[str, Any]
 """A part of a JSON schema."""
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A mistake: the path of its key from the top of the configuration, and what is wrong there."""
-
-    key: Key
-    text: str
-    inner: Key = ()  # the rest of the path, of a member of the key's value that is wrong: where the line is looked for
-
-    def __str__(self) -> str:
-        return f"{'.'.join(cut(part, 80) for part in self.key) or '(top level)'}: {self.text}"
+Problem = tuple[Key, str]
+"""A mistake: the path of its key from the top of the configuration, and what is wrong there."""
 
 
 def problem(key: str, text: str) -> Problem:
     """A mistake at a key without unusual names in its path: `suites.mlvp.draw`."""
-    return Problem(tuple(key.split(".")), text)
+    return tuple(key.split(".")), text
 
 
 def raise_all(
@@ -51,10 +42,9 @@ def raise_all(
 
     What is written nowhere, as a missing key at the top, comes first.
     """
-    placed = [(places.of(problem.key + problem.inner), problem) for problem in problems]
-    placed.sort(key=lambda pair: pair[0] or LineOfKey(-1, 0, ""))
-    lines = list(dict.fromkeys(f"{place}: {problem}" if place else str(problem) for place, problem in placed))
-    if lines:
+    placed = sorted(((places.of(key), key, text) for key, text in problems), key=lambda line: line[0])
+    named = ((place, ".".join(cut(part, 80) for part in key) or "(top level)", text) for place, key, text in placed)
+    if lines := list(dict.fromkeys(f"{prefix(place)}{key}: {text}" for place, key, text in named)):
         raise ConfigError(f"{what}:\n" + "\n".join(f"  {line}" for line in lines)) from None
 
 
@@ -67,23 +57,23 @@ def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
 
 def of_datasets(config: Config) -> list[Problem]:
     """Names that are taken, paths that an adapter needs or does not take, and donors that there are not."""
-    problems = []
+    problems: list[Problem] = []
     for name, dataset in config.datasets.items():
         if dataset.donors is not None and dataset.donors not in config.datasets:
             text = unknown(dataset.donors, config.datasets, "unknown dataset")
-            problems.append(Problem(("datasets", name, "donors"), text))
+            problems.append((("datasets", name, "donors"), text))
         if name in layout.RESERVED:
             text = "the name is taken by a folder of the workflow; choose another"
-            problems.append(Problem(("datasets", name), text))
+            problems.append((("datasets", name), text))
         adapter = datasets.get(dataset.adapter)
         for key in adapter.needs:
             if getattr(dataset, key) is None:
-                problems.append(Problem(("datasets", name, key), f"the adapter '{dataset.adapter}' needs it"))
+                problems.append((("datasets", name, key), f"the adapter '{dataset.adapter}' needs it"))
         for key in _OF_SOME_ADAPTERS:
             given = key in dataset.model_fields_set and getattr(dataset, key) is not None
             if given and key not in adapter.takes:
                 having = ", ".join(other.name for other in datasets.adapters().values() if key in other.takes)
-                problems.append(Problem(("datasets", name, key), f"for the adapters {having}, not '{dataset.adapter}'"))
+                problems.append((("datasets", name, key), f"for the adapters {having}, not '{dataset.adapter}'"))
     return problems
 
 
@@ -99,17 +89,17 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
         if name not in registry.suites():
             known = list(registry.suites())
             text = f"unknown suite; known: {', '.join(known)}{did_you_mean(name, known)}"
-            problems.append(Problem(key, text))
+            problems.append((key, text))
             continue
         suite = registry.suite(name)
         if wanted.draw is not None and not suite.draws_by_choice:
             choosing = ", ".join(name for name, other in registry.suites().items() if other.draws_by_choice)
-            problems.append(Problem((*key, "draw"), f"the paper says what is drawn; a choice for: {choosing}"))
+            problems.append(((*key, "draw"), f"the paper says what is drawn; a choice for: {choosing}"))
         variant = wanted.variant or suite.variants[0]
         if variant not in suite.variants:
             allowed = " or ".join(f"'{name}'" for name in suite.variants)
             text = f"must be {allowed}, not {short(wanted.variant)}{did_you_mean(variant, suite.variants)}"
-            problems.append(Problem((*key, "variant"), text))
+            problems.append(((*key, "variant"), text))
             continue
         problems += _of_suite(key, wanted, [entry.in_variant(variant) for entry in suite.perturbations])
     return problems
@@ -128,7 +118,7 @@ def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[registry.Perturb
 def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str]) -> list[Problem]:
     names = [] if isinstance(wanted, str) else list(wanted)
     known = list(known)
-    return [Problem(key, unknown(name, known), (str(index),)) for index, name in enumerate(names) if name not in known]
+    return [((*key, str(index)), unknown(name, known)) for index, name in enumerate(names) if name not in known]
 
 
 def _of_parameters(
@@ -141,22 +131,22 @@ def _of_parameters(
     for name, by_severity in replaced.items():
         own = (*key, name)
         if name not in known:
-            problems.append(Problem(key, unknown(name, known), (name,)))
+            problems.append((own, unknown(name, known)))
             continue
         if selected != "all" and name not in selected and known.keys() >= set(selected):
             text = f"not made: `perturbations` lists {cut(', '.join(selected)) or 'nothing'}; add it, or leave this out"
-            problems.append(Problem(own, text))
+            problems.append((own, text))
         for severity, values in by_severity.items():
             if severity not in known[name].severities:
                 has = list(known[name].severities)
-                problems.append(Problem(own, f"no severity {severity}; it has {has}", (str(severity),)))
+                problems.append(((*own, str(severity)), f"no severity {severity}; it has {has}"))
                 continue
             complete = {**known[name].parameters(severity), **values}
             for line in registry.parameter_problems(known[name], complete):
                 parameter, _, text = line.partition(": ")
                 known_parameter = parameter in known[name].bounds
                 hint = "" if known_parameter else did_you_mean(parameter, known[name].bounds)
-                problems.append(Problem((*own, str(severity), parameter), text + hint))
+                problems.append(((*own, str(severity), parameter), text + hint))
     return problems
 
 
@@ -171,7 +161,7 @@ def not_configured(
     """The names that a section's keys list and that are not among the configured suites."""
     known = list(configured)
     return [
-        Problem((section, key), not_among(name, "suites", known), (str(index),))
+        ((section, key, str(index)), not_among(name, "suites", known))
         for key, names in suites.items()
         for index, name in enumerate(names or ())
         if name not in known
@@ -215,7 +205,7 @@ _ROLES_BY_BACKEND = {"embedding", "main_object", "style"}
 _SETTINGS = {adapter.settings.__name__ for adapter in datasets.adapters().values()} | {Dataset.__name__}
 
 
-def of_types(error: ValidationError, schema: _Schema, places: LinesOfKeys) -> list[Problem]:
+def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
     """What pydantic finds wrong, one problem per key; `schema` is that of the configuration."""
     # A list whose items are wrong is also reported as too short.
     errors = [item for item in error.errors(include_url=False) if item["type"] != "too_short" or not item["input"]]
@@ -229,13 +219,9 @@ def of_types(error: ValidationError, schema: _Schema, places: LinesOfKeys) -> li
             if key[:-1] not in listed:  # once per object
                 text += f"; known: {cut(', '.join(keys), 1000)}"
                 listed.add(key[:-1])
-            text += _belongs(schema, key) or did_you_mean(key[-1], keys)
-        elif item["type"] in _NO_MAPPING and key:
-            text += _belongs(schema, key)
-        elif len(key) > 1 and isinstance(item["input"], str) and getattr(places.of(key), "source", "") == COMMAND_LINE:
-            text += "; within braces, --config gives texts: write it into a file, and name that with --configfile"
+            text += did_you_mean(key[-1], keys)
         texts.setdefault(key, []).append(text)
-    return [Problem(key, "; or: ".join(dict.fromkeys(lines))) for key, lines in texts.items()]
+    return [(key, "; or: ".join(dict.fromkeys(lines))) for key, lines in texts.items()]
 
 
 def _key_of(item: ErrorDetails) -> Key:
@@ -250,12 +236,11 @@ def _key_of(item: ErrorDetails) -> Key:
     return tuple(str(part) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal[")))
 
 
-_NO_MAPPING = ("model_type", "dict_type", "model_attributes_type")
 _WORDS = {
     "extra_forbidden": "unknown key",
     "missing": "is missing",
     "union_tag_not_found": "is missing",
-    **dict.fromkeys(_NO_MAPPING, "must be a mapping of keys to values"),
+    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "must be a mapping of keys to values"),
     "too_short": "must list at least one",
     "tuple_type": "must be a list, such as [1, 2]",
     "path_type": "must be a path, which is a text",
@@ -291,47 +276,6 @@ def _known_keys(schema: _Schema, location: Sequence[str]) -> list[str]:
         nodes = named or [inner for _, node in choices if (inner := _member(node, part))]
     objects = (node for outer in nodes for _, node in _choices(schema, outer))
     return list(dict.fromkeys(key for node in objects for key in node.get("properties", ())))
-
-
-def _belongs(schema: _Schema, key: Key) -> str:
-    """Where a key belongs that stands a level too high or too low, as the end of a message; "" where it may stand."""
-    *around, name = key
-    paths = [path for path in dict.fromkeys(_paths(schema, schema)) if path[-1] == name and _matches(path[:-1], around)]
-    if name in registry.suites():
-        paths = [("suites", name)]
-    elif key[0] == "suites" and len(key) == 3 and key[1] in registry.suites() and name in _names(key[1]):
-        paths = [(*around, "perturbations")]
-    if not paths or any(len(path) == len(key) and _matches(path, key) for path in paths):
-        return ""
-    nearest = [
-        ".".join(key[at] if part == _ANY and at < len(around) else part for at, part in enumerate(path))
-        for path in sorted(paths, key=len)[:3]
-    ]
-    top = " at the top of the file" if len(paths[0]) == 1 else ""
-    return f"; it belongs to {' or '.join(nearest)}{top}"
-
-
-def _names(suite: str) -> set[str]:
-    return {entry.name for entry in registry.suite(suite).perturbations}
-
-
-_ANY = "<name>"
-"""In a path of keys, a name that the user chooses."""
-
-
-def _matches(path: Sequence[str], key: Sequence[str]) -> bool:
-    """Whether one of them leads to the other, or they are the same."""
-    return all(part in (_ANY, name) for part, name in zip(path, key, strict=False))
-
-
-def _paths(root: _Schema, node: _Schema, around: Key = ()) -> Iterator[Key]:
-    """The path of every key that a configuration may have."""
-    for _, choice in _choices(root, node):
-        named = [*choice.get("patternProperties", {}).values(), choice.get("additionalProperties")]
-        for name, inner in (*choice.get("properties", {}).items(), *((_ANY, value) for value in named)):
-            if isinstance(inner, Mapping):
-                yield (*around, name)
-                yield from _paths(root, inner, (*around, name))
 
 
 def _choices(root: _Schema, node: _Schema) -> Iterator[tuple[set[str], _Schema]]:

@@ -114,7 +114,7 @@ def problems(
 ) -> Iterator[Problem]:
     """What is wrong with a list of methods, which stands at `key`: values, and settings that cannot be told apart."""
     wrong = [
-        Problem((*key, str(place), "parameters", name), text)
+        ((*key, str(place), "parameters", name), text)
         for place, entry in enumerate(listed)
         if isinstance(entry, MethodEntry)
         for name, text in registry.parameter_mistakes(entry.name, entry.parameters).items()
@@ -127,8 +127,8 @@ def problems(
     for own in settings(listed, parameters):
         same = {(own.name, direction, parameters_of(own.name, own.parameters, direction)) for direction in directions}
         if same & runs:
-            yield Problem(key, f"lists a value twice: {short(own.name)} with the same parameters")
+            yield key, f"lists a value twice: {short(own.name)} with the same parameters"
         elif own.label in labels:
-            yield Problem(key, f"two settings are called {short(own.label)}: give each a `label` of its own")
+            yield key, f"two settings are called {short(own.label)}: give each a `label` of its own"
         runs |= same
         labels.add(own.label)

@@ -261,7 +261,7 @@ def problems_of(config: Config) -> list[Problem]:
         if name is not None and name not in config.datasets
     ]
     problems += [
-        Problem(("evaluation", "parameters", name, parameter), text)
+        (("evaluation", "parameters", name, parameter), text)
         for name, values in wanted.parameters.items()
         for parameter, text in methods.parameter_mistakes(name, values).items()
     ]
