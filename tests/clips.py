@@ -241,8 +241,7 @@ def source_rows(dataset: str, listed: Sequence[ListedClip]) -> list[SourceRow]:
     with tempfile.TemporaryDirectory() as folder:
         lines, part = Path(folder, "s0.jsonl"), Path(folder, "s0.parquet")
         lists.write(lines, listed)
-        bounds = limits.current().model_dump()
-        rules_clips.sources(dataset=dataset, version=1, drawn=False, listed=lines, part=part, limits=bounds)
+        rules_clips.sources(dataset=dataset, version=1, drawn=False, listed=lines, part=part, limits=limits.current())
         return list(files.read_rows(part, SOURCES))
 
 
@@ -269,7 +268,7 @@ def video_rows(
     The clips lie in `folder`. `known` is what analyses tell of them.
     """
     part = part or folder / "s0.parquet"
-    output = [part] if isinstance(wanted.storage, tiers.Unstored) else [folder / f".{part.stem}.json", part]
+    output = [part] if wanted.storage == tiers.UNSTORED else [folder / f".{part.stem}.json", part]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as inputs, chdir(root):
         told = known or Known()
