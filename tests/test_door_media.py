@@ -97,7 +97,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_file_alone_is_quarantined(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     make_broken, reason = BROKEN[name]
-    path, whole = tmp_path / name, make(tmp_path / "whole-one.mp4", frames=2)
+    path, whole = tmp_path / name, make(tmp_path / "~whole.mp4", frames=2)
     make_broken(path)
     with pytest.raises(MediaError, match=reason) as caught:
         decoded(path)
