@@ -1,4 +1,4 @@
-"""What killed jobs made in the end is what nobody disturbed; the long form is `python benchmarks/faults.py kills`."""
+"""What killed jobs made in the end is what nobody disturbed; the long form is `python benchmarks/kills.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perturbations.base import storage
 from perturbations.engine.journal import Journal
 from perturbations.manifest import layout
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "faults.py"
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "kills.py"
 MANIFEST = "manifests/tiny/mlvp/videos.parquet"
 """Without pages, which Snakemake makes again whole, and captions, whose killed jobs the tests of the workflow have."""
 FINISHED = {"frame_count": 3, "stored_frames": 3}
@@ -21,7 +21,7 @@ IDS = ["0" * 32, "1" * 32, "2" * 32]
 
 def test_killed_runs_end_as_undisturbed_ones() -> None:
     """In tars, whose jobs do all that others do; those are killed at chosen moments in the tests of the workflow."""
-    command = [sys.executable, SCRIPT, "kills", "--kills", "3", "--tiers", "tar", "--targets", MANIFEST]
+    command = [sys.executable, SCRIPT, "--kills", "3", "--tiers", "tar", "--targets", MANIFEST]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = re.fullmatch(r"tar: (.*); of (\d+) files 0 different; 0 processes left\n", done.stdout)
