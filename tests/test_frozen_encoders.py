@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-sentence_transformers = pytest.importorskip("sentence_transformers")
 
 import tiny_models
 
@@ -22,7 +22,14 @@ from perturbations.tta.inputs import ByteFrames
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sentence_transformers() -> ModuleType:
+    """The library, which takes 4 CPU s: not imported by those who only look which tests there are."""
+    library: ModuleType = pytest.importorskip("sentence_transformers")
+    return library
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, sentence_transformers: ModuleType) -> Path:
     plain = tiny_models.save_clip(tmp_path_factory.mktemp("models") / "clip")
     saved = plain.with_name("a clip's encoder")
     sentence_transformers.SentenceTransformer(str(plain), device="cpu", local_files_only=True).save(str(saved))
@@ -33,7 +40,7 @@ def load(folder: Path, **changed: Any) -> backbone.LoadedBackbone:
     return backbone.load(str(folder), **{"num_frames": 3, **changed})
 
 
-def test_its_features_are_the_librarys_own(folder: Path) -> None:
+def test_its_features_are_the_librarys_own(folder: Path, sentence_transformers: ModuleType) -> None:
     loaded = load(folder)
     model = sentence_transformers.SentenceTransformer(str(folder), device="cpu", local_files_only=True)
     frames = np.random.default_rng(0).integers(0, 256, (2, 3, 32, 32, 3), np.uint8)
