@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import socket
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -73,6 +75,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.nodeid in names]
 
 
+def pytest_collection_finish() -> None:
+    # What was imported stays: the collector need not look at it again, in this process or in one that it forks.
+    gc.collect()
+    gc.freeze()
+
+
 def _shares(test: pytest.Function) -> bool:
     """Whether a test takes what its file makes once."""
     fixtures = test._fixtureinfo.name2fixturedefs.values()
@@ -84,6 +92,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     names = [report.nodeid for report in reports if f"Skipped: {needs.REASON}" in str(report.longrepr)]
     if config.getoption("bare") and hasattr(config, "cache"):
         config.cache.set(_SKIPPED, names)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ffmpegs_without_forks() -> Iterator[None]:
+    """ffmpeg is started without a fork of this large process; what the fork is for, test_failures.py asks of others."""
+    from perturbations.media import encoding
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "partial", lambda *_: None)
+        yield
 
 
 @pytest.fixture(scope="session")
