@@ -144,9 +144,9 @@ def analysis_of(form: Perturbation) -> AnalysisRecipe | None:
 
 def of_composed() -> dict[str, Versioned]:
     """The rules by which queries are written, and the split, which they and a language model write."""
-    names = ("labels", "instructions", "sources", "language", "rules")
+    names = ("labels", "builder", "sources", "language", "rules")
     modules = (importlib.import_module(f"perturbations.composed.{name}") for name in names)
-    labels, instructions, sources, language, rules = modules
+    labels, builder, sources, language, rules = modules
     room = "perturbations/composed"
     version = json.loads(rules.split_settings(CONFIG, "d"))["version"]
 
@@ -170,7 +170,7 @@ def of_composed() -> dict[str, Versioned]:
 
     return {
         "composed labels": Versioned(labels.SOURCE, f"{room}/labels.py", labelled),
-        "composed instructions": Versioned(instructions.SOURCE, f"{room}/instructions.py", instructed),
+        "composed instructions": Versioned(builder._SOURCE, f"{room}/builder.py", instructed),
         "composed split": Versioned(version, f"{room}/rules.py", written),
     }
 
