@@ -51,6 +51,8 @@ from perturbations.suites.registry import Perturbation
 from perturbations.video import procedural_styles
 from perturbations.video.kernel import name_of
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 PROJECT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("kernel_versions.json")
 UPDATE = "python tests/test_kernel_versions.py --update"

@@ -19,6 +19,8 @@ from perturbations.media import decoding, encoding
 from perturbations.media.clip import MediaClip, uniform_indices
 from perturbations.plan import tiers
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 HIGH = storage.PROFILES["high"]
 FRAMES = 40
 

@@ -25,6 +25,8 @@ from perturbations.media.clip import Image, MediaClip, uniform_indices
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 STREAMS = [entry.key for entry in registry.perturbations(kind="video") if entry.method == "codec"]
 TIERS = [
     *(tiers.stored_video(profile) for profile in storage.PROFILES),

@@ -17,6 +17,8 @@ from perturbations.media import decoding, probing, sound
 from perturbations.media.clip import MediaClip
 from perturbations.plan import tiers
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 VIDEO = tiers.stored_video("high")
 
 

@@ -30,6 +30,8 @@ from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 from perturbations.video import rain, transport
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 RATE = Fraction(25)
 
 
