@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from numbers import Real
 from operator import index
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -105,37 +106,16 @@ def perturb(
         from perturbations.engine.frame_orders import fitted
 
         chosen = getattr(facts, "donor", None)
-        other = next((donor.images for donor in others if chosen and donor.item_id == chosen.item_id), frames)
+        images = {donor.item_id: donor.images for donor in others}
+        other: Any = frames if chosen is None else images[chosen.item_id]
         fit = partial(fitted, size=clip.size, antialiased=recipe.antialiases_donors)
         return np.stack([frames[at] if at >= 0 else fit(other[~at]) for at in planned.order or ()])
     return np.stack([frame.image for frame in planned.frames()])
 
 
-@dataclass(frozen=True, kw_only=True)
-class _ArrayClip(CleanClip):
-    """A clip in memory, T x H x W x 3, RGB uint8. It has no file."""
-
-    images: Frames
-
-    @cached_property
-    def frames_sha256(self) -> str:
-        """The hash of the clip's size and pixels."""
-        return storage.sha256_of(repr(self.images.shape).encode() + np.ascontiguousarray(self.images).tobytes())
-
-    @property
-    def place(self) -> str:
-        """Empty: the clip has no file."""
-        return ""
-
-    def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
-        """The clip's frames in order; with `only`, those at these positions."""
-        for position in range(len(self.images)) if only is None else sorted(only):
-            yield Frame(self.images[position], position, position)
-
-
-def _array_clip(images: Frames, dataset: str, item_id: str, fps: float) -> _ArrayClip:
+def _array_clip(images: Frames, dataset: str, item_id: str, fps: float) -> CleanClip:
     num_frames, height, width, _ = images.shape
-    return _ArrayClip(
+    return CleanClip(
         dataset=dataset,
         item_id=item_id,
         clip=MediaClip(Path()),

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, ticking
@@ -42,6 +43,7 @@ class CleanClip:
         cut: the clip's place in a video that is perturbed as a whole.
         scratch: a folder for files that the clips of one video share.
         hashed_frames: the hash of the clean frames, where it is known.
+        images: of an array, T x H x W x 3, RGB uint8; it has no file.
     """
 
     dataset: str
@@ -58,6 +60,7 @@ class CleanClip:
     cut: Cut | None = None
     scratch: Path | None = None
     hashed_frames: str | None = None
+    images: Image | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def whole(self) -> CleanClip:
@@ -82,18 +85,23 @@ class CleanClip:
         """Frames per second."""
         return float(self.timing.frame_rate)
 
-    @property
+    @cached_property
     def frames_sha256(self) -> str:
         """The hash of its frames; where it is unknown, a text that is unique per file and span."""
+        if self.images is not None:
+            return storage.sha256_of(repr(self.images.shape).encode() + self.images.tobytes())
         return self.hashed_frames or f"{self.sha256} {self.clip.start_s} {self.clip.end_s}"
 
     @property
     def place(self) -> str:
         """The path of its file; empty for an array."""
-        return str(self.clip.path)
+        return str(self.clip.path) if self.images is None else ""
 
     def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
         """Its frames in order, RGB uint8; with `only`, those at these positions. Raises `MediaError`."""
+        if self.images is not None:
+            images, positions = self.images, range(self.num_frames) if only is None else sorted(only)
+            return (Frame(images[position], position, position) for position in positions)
         from perturbations.media import decoding  # not at the top: who perturbs arrays alone needs no PyAV
 
         return decoding.decode(self.clip, only=only)
