@@ -29,6 +29,8 @@ from perturbations.plan import caption_recipes, tiers
 from perturbations.report import preview
 from perturbations.suites import registry
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 NAMES = ["video1", "a/b c", '..\\"quoted" 影片']
 
 

@@ -25,6 +25,8 @@ from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import recipe, tiers
 from perturbations.suites import registry as suites
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 @pytest.fixture(scope="module")
 def tree(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

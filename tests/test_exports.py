@@ -29,6 +29,8 @@ from perturbations.exports.registry import Request
 from perturbations.manifest import files, parquet
 from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, MultimodalRow, QuarantineRow
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 PLACES = {
     "videos": ("videos", "mlvp/videos.parquet"),
     "mixes": ("videos", "mlvp/mixed_types.parquet"),

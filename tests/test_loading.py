@@ -30,6 +30,8 @@ from perturbations.manifest.kinds import SOURCES
 from perturbations.suites import registry
 from perturbations.verify import checking
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:

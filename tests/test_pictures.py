@@ -38,6 +38,8 @@ from perturbations.plan import items as reading
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 OF_VIDEOS = re.compile(r"(?i)(?<![/`])\b(?:clips?|videos?)\b(?![/.])")
 """Words that are wrong where the items are pictures; in a path or a column's name they are right."""
 

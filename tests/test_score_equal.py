@@ -41,6 +41,8 @@ from perturbations.plan import caption_recipes, listed, mixes, tiers
 from perturbations.suites import registry
 from perturbations.tta.gallery import Gallery
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 METHODS = ["none", "dsl", "csls", "sinkhorn", "qbnorm", "dual_is", "dual_dis", "dual_sinkhorn", "invgc"]
 NAMES = "abcdefgh"
 BROKEN, REJECTED = "quarantined", "e 1"

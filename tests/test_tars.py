@@ -33,6 +33,8 @@ from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 from perturbations.verify import checking
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 CONFIG: dict[str, Any] = {
     "suites": {"mlvp": {"perturbations": ["gaussian_noise", "fog"], "severities": [1]}},
     "storage": {"tier": "frames", "num_frames": 2, "container": "tar"},
