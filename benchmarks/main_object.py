@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from perturbations.analysis import saliency
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip
+from perturbations.models.analysis import saliency
 
 LABELS = Path(__file__).parents[1] / "tests" / "main_objects.csv"
 CORNERS = ["x0", "y0", "x1", "y1"]

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
-from perturbations.captions.distance import bleu4, meteor
-from perturbations.captions.pipeline import perturb_captions
-from perturbations.captions.similarities import Similarities
+from perturbations.corpus.caption_distance import bleu4, meteor
+from perturbations.corpus.caption_pipeline import perturb_captions
+from perturbations.corpus.caption_similarities import Similarities
 from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
 from perturbations.suites import registry

@@ -19,11 +19,10 @@ import numpy as np
 
 import perturbations
 from perturbations.base.arrays import Image
-from perturbations.captions import caption_rows
+from perturbations.corpus import caption_recipes, caption_rows
 from perturbations.demo import film
-from perturbations.guides import registry as guides
 from perturbations.manifest.kinds import CaptionRow
-from perturbations.plan import caption_recipes
+from perturbations.models.guides import registry as guides
 from perturbations.report.sheet import contact_sheet
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation, Suite

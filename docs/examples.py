@@ -12,13 +12,12 @@ from functools import cache
 from pathlib import Path
 
 from perturbations.cli import rules_clips
+from perturbations.corpus import clean_clips, recipe, tiers
+from perturbations.corpus.listed import ListedClip
 from perturbations.demo import jobs as demo
-from perturbations.engine import clean_clips
 from perturbations.evaluation.page import page
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS, VideoRow
-from perturbations.plan import recipe, tiers
-from perturbations.plan.listed import ListedClip
 from perturbations.report.corpus_page import corpus_page
 from perturbations.suites import registry
 

@@ -19,8 +19,9 @@ import numpy as np
 from perturbations.base import limits, storage
 from perturbations.base.errors import MediaError
 from perturbations.cli import rules_clips
-from perturbations.engine import clean_clips
-from perturbations.guides.registry import Known
+from perturbations.corpus import clean_clips, recipe, tiers
+from perturbations.corpus import listed as lists
+from perturbations.corpus.listed import ListedClip
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -35,9 +36,7 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.media import decoding, encoding, probing
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
-from perturbations.plan import listed as lists
-from perturbations.plan import recipe, tiers
-from perturbations.plan.listed import ListedClip
+from perturbations.models.guides.registry import Known
 from perturbations.suites import registry
 
 WIDTH, HEIGHT, FRAMES = 64, 48, 12

@@ -32,15 +32,15 @@ from typing import Any
 import pydantic
 
 _CLIP = "transformers.models.clip"
-_JOBS = tuple(f"perturbations.{room}" for room in ("cli", "engine", "exports", "report.corpus_page", "suites"))
-_PLANNED = ("plan", "suites", "composed.rules", "evaluation.rules", "manifest.registry", "status.run_lines")
+_JOBS = tuple(f"perturbations.{room}" for room in ("cli", "corpus", "exports", "report.corpus_page", "suites"))
+_PLANNED = ("corpus.rules", "suites", "composed.rules", "evaluation.rules", "manifest.registry", "report.run_lines")
 _PLANNING = tuple(f"perturbations.{place}" for place in _PLANNED)
 _TABLES = ("jinja2", "pyarrow.dataset", "pyarrow.pandas_compat", "pandas.core.reshape.reshape", "PIL.PngImagePlugin")
-_PAGES = tuple(f"perturbations.{place}" for place in ("demo.jobs", "plan.mixes", "report.preview", "verify"))
+_PAGES = tuple(f"perturbations.{place}" for place in ("demo.jobs", "corpus", "report.preview"))
 _IMPORTED = {
     "snakemake": ("snakemake.cli", "requests", "smart_open", *_PLANNING),
     "perturb": (*_JOBS, *_PAGES, *_TABLES),
-    "texts": (*_JOBS, "perturbations.captions", "perturbations.text", "textblob"),
+    "texts": (*_JOBS, "perturbations.corpus", "perturbations.text", "textblob"),
     "models": (*_JOBS, "perturbations.evaluation", "perturbations.tta", "perturbations.evaluation.backbones", _CLIP),
 }
 """The modules, and those of rooms, that the process behind a name imports; torch takes 4 CPU s, NLTK 2."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import clips
 
-from perturbations.engine import clip_rows as manifest_rows
+from perturbations.corpus import caption_recipes, mixes, recipe, tiers
+from perturbations.corpus import clip_rows as manifest_rows
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -22,7 +23,6 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.plan import caption_recipes, mixes, recipe, tiers
 from perturbations.suites import registry
 
 ITEMS = ["clip_7", "video1", "Video1", '..\\"q" <b>影片', "a/b\nc.d"]

@@ -45,7 +45,7 @@ SUITE = Suite(
     videos=(PAPER.video("put_out", "light", PUT_OUT, table("share", 0.5, 1.0), "one channel goes out"),),
 )
 '''
-REGISTRY = (copies.ROOT / "perturbations/guides/registry.py").read_text(encoding="utf-8")
+REGISTRY = (copies.ROOT / "perturbations/models/guides/registry.py").read_text(encoding="utf-8")
 for line, with_another in (  # as the page says
     ('    "clock": "timing"', '    "brightest": "brightest",\n{}'),
     ('    "embedding": "donor"', '    "brightness": "brightest",\n{}'),
@@ -72,8 +72,8 @@ FILES = {
     **{path: listed(path) for path in LISTS},
     "perturbations/suites/novel.py": copies.example("add-a-suite"),
     "perturbations/suites/lamp.py": LAMP,
-    "perturbations/guides/brightest.py": copies.example("add-a-guide"),
-    "perturbations/guides/registry.py": REGISTRY,
+    "perturbations/models/guides/brightest.py": copies.example("add-a-guide"),
+    "perturbations/models/guides/registry.py": REGISTRY,
     "perturbations/datasets/lines.py": copies.example("add-a-dataset"),
     "perturbations/tta/methods/centred.py": copies.example("add-a-method"),
     "perturbations/evaluation/backbones/groupvit.py": copies.example("add-a-backbone"),
@@ -156,7 +156,7 @@ def test_a_method_is_planned_and_adapts_and_a_folder_of_a_backbone_is_checked(co
 
 def test_an_unknown_name_brings_the_nearest() -> None:
     from perturbations.evaluation.backbones import registry as backbones
-    from perturbations.guides import registry as guides
+    from perturbations.models.guides import registry as guides
     from perturbations.tta.methods import registry as methods
 
     with pytest.raises(ConfigError, match="method 'hatvr' is unknown; allowed: none, .*; did you mean hatvtr"):

@@ -21,8 +21,8 @@ import perturbations
 from perturbations import read_manifest
 from perturbations.cli import rules
 from perturbations.config import file as config_file
-from perturbations.plan import sharding
-from perturbations.plan.rules import CorpusRules
+from perturbations.corpus import sharding
+from perturbations.corpus.rules import CorpusRules
 
 PROJECT = Path(__file__).parents[1]
 RULES = sorted(PROJECT.glob("workflow/rules/*.smk"))

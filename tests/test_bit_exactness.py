@@ -15,9 +15,9 @@ import cv2
 import numpy as np
 import pytest
 
-from perturbations.analysis import descriptor, motion
 from perturbations.api import arrays as api
 from perturbations.manifest import machine
+from perturbations.models.analysis import descriptor, motion
 from perturbations.suites import registry
 
 KEYS = [entry.key for entry in registry.perturbations(kind="video")]

@@ -12,13 +12,12 @@ import clips
 import pytest
 from looping import each
 
-from perturbations.engine import corpus_card
-from perturbations.engine.comparability import verdict
-from perturbations.engine.tally import Tally
-from perturbations.guides.backends import Backends
+from perturbations.corpus import caption_recipes, corpus_card, recipe, tiers
+from perturbations.corpus.comparability import verdict
+from perturbations.corpus.tally import Tally
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINED, TextRow, VideoRow
-from perturbations.plan import caption_recipes, recipe, tiers
+from perturbations.models.guides.backends import Backends
 from perturbations.suites import published as tables
 from perturbations.suites import registry
 

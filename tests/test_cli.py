@@ -19,11 +19,10 @@ from test_pipeline import scene
 from perturbations.base import storage
 from perturbations.cli import rules
 from perturbations.cli.main import main, parser
+from perturbations.corpus import checking, recipe, tiers
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
-from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
-from perturbations.verify import checking
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -217,8 +216,8 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
 
 
 def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path: Path) -> None:
-    from perturbations.engine import rendering
-    from perturbations.engine.clean_clips import source_of
+    from perturbations.corpus import rendering
+    from perturbations.corpus.clean_clips import source_of
     from perturbations.report import preview
 
     row = clips.source_row(clips.write_scene(tmp_path / "in.mp4", scene(130, 48, 64)))
@@ -263,7 +262,7 @@ ARRAYS = {"numpy", "cv2"}
 HEAVY = {"av", "pandas", "pyarrow", "scipy"}
 MODELS = {"torch", "transformers", "textblob", "nltk", "tokenizers", "spacy", "ultralytics", "huggingface_hub"}
 PLANNING = (
-    "from perturbations.config import sections; from perturbations.plan import paths, recipe, sharding, targets;"
+    "from perturbations.config import sections; from perturbations.corpus import paths, recipe, sharding, targets;"
     "from perturbations.base import features; from perturbations.suites import registry;"
 )
 LOOK_UPS = (

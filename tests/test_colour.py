@@ -16,11 +16,10 @@ import perturbations
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.progress import no_tick
-from perturbations.engine import render_clip, rendering
-from perturbations.engine.clean_clips import source_of
+from perturbations.corpus import recipe, render_clip, rendering, tiers
+from perturbations.corpus.clean_clips import source_of
 from perturbations.media import encoding, pixels
 from perturbations.media.clip import uniform_indices
-from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
 FFV1, X264 = ("-c:v", "ffv1"), ("-c:v", "libx264", "-preset", "ultrafast", "-qp", "0")

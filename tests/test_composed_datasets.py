@@ -11,8 +11,8 @@ from test_composed_run import EGOCVR_POOL, parse, split_of, write_egocvr
 from perturbations.base.errors import ConfigError
 from perturbations.composed import rules, sources
 from perturbations.composed.gallery_sets import gallery
+from perturbations.corpus import items
 from perturbations.demo import film
-from perturbations.plan import items
 
 
 def test_egocvr_lists_each_clip_of_the_pool_once(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
+from perturbations.corpus import targets
+from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import composed_plan, planning
 from perturbations.evaluation.rows import Run, as_settings, from_settings
-from perturbations.plan import targets
-from perturbations.plan.sharding import DatasetPlan
 
 DEMO = {"adapter": "demo", "clips": 8, "families": True}
 SUITES = {

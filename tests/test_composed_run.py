@@ -20,10 +20,10 @@ from perturbations.composed.gallery_sets import NAMES, gallery
 from perturbations.composed.split import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
+from perturbations.corpus import items
 from perturbations.evaluation import composed_plan
 from perturbations.evaluation.rows import CLEAN_SCENARIO, Run, rows_of
 from perturbations.manifest import files
-from perturbations.plan import items
 
 EGOCVR_POOL = [("u_0_9", "#C C cuts", "u"), ("u_9_18", "#C C peels", "u"), ("u_20_29", "#C C walks", "u")]
 

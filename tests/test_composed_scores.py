@@ -22,10 +22,10 @@ from perturbations.composed.audit import compare_galleries, compared, words
 from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.split import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
+from perturbations.corpus import items
 from perturbations.evaluation import stored_features
 from perturbations.evaluation.composed_results import ScoredModel, scenario_rows, settings_of
 from perturbations.evaluation.rows import CLEAN_SCENARIO, FEATURES, Finished, given_run
-from perturbations.plan import items
 from perturbations.retrieval.composed import AVERAGES, HALVES, STRATEGIES
 
 POOL = tuple(PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))

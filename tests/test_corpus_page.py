@@ -23,12 +23,12 @@ from test_pipeline import scene
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
+from perturbations.corpus import caption_recipes, recipe, tiers
 from perturbations.evaluation.rows import RESULTS
 from perturbations.manifest import files, locations, sets
 from perturbations.manifest.kinds import CAPTIONS, QUARANTINE, TEXTS, VIDEOS, CaptionRow, QuarantineRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip, uniform_indices
-from perturbations.plan import caption_recipes, recipe, tiers
 from perturbations.report import preview, previews
 from perturbations.report.captions_page import captions_page, compared
 from perturbations.report.corpus_page import corpus_page

@@ -11,8 +11,8 @@ from clips import DATASET
 from test_workflow import tiny_clip
 
 from perturbations.config import file as config_file
-from perturbations.plan import costs, rules, sharding
-from perturbations.plan.listed import ListedClip
+from perturbations.corpus import costs, rules, sharding
+from perturbations.corpus.listed import ListedClip
 
 MSRVTT, WHOLE, LARGE = (320 * 240, 350), (320 * 240, 30_000), (3840 * 2160, 350)
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from looping import each
 
 from perturbations.base.errors import AnnotationError, ConfigError
+from perturbations.corpus import items as reading
 from perturbations.datasets import lsmdc
 from perturbations.datasets.listing import Rejected
 from perturbations.datasets.registry import Dataset
-from perturbations.plan import items as reading
 
 
 def dataset(folder: Path, adapter: str, annotations: str | bytes, name: str, **keys: Any) -> Dataset:

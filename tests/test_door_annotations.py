@@ -12,9 +12,9 @@ from looping import each
 from test_datasets import WRITERS, dataset, folder_dataset
 
 from perturbations.base.errors import AnnotationError
+from perturbations.corpus import items as reading
 from perturbations.datasets import listing as listings
 from perturbations.datasets.registry import Dataset
-from perturbations.plan import items as reading
 
 # --- what is wrong with a file -----------------------------------------------------------------------------------
 

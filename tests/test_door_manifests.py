@@ -27,9 +27,8 @@ from perturbations import read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import ManifestError, MediaError, PerturbationError
 from perturbations.cli.main import main
-from perturbations.engine import clean_clips, clip_rows, render_clip
+from perturbations.corpus import caption_recipes, checking, clean_clips, clip_rows, recipe, render_clip, tiers
 from perturbations.evaluation.rows import RESULTS
-from perturbations.guides.registry import Known
 from perturbations.manifest import files, parquet, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -47,9 +46,8 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.plan import caption_recipes, recipe, tiers
+from perturbations.models.guides.registry import Known
 from perturbations.suites import registry
-from perturbations.verify import checking
 
 # --- files that are no manifest, damaged or edited --------------------------------------------------------------------
 
@@ -467,7 +465,7 @@ def a_video_row(dataset: str) -> VideoRow:
 
 @each("text", HOSTILE)
 def test_a_card_is_what_it_says(text: str) -> None:
-    from perturbations.engine import corpus_card, tally
+    from perturbations.corpus import corpus_card, tally
 
     listed = sets.Listed(listed=1, listed_sha256="0", complete=1, quarantined=0, missing=0)
     about = {"dataset": text, "package_version": text, "config_digest": text}

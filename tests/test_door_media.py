@@ -20,10 +20,10 @@ from looping import each
 
 from perturbations.base import limits, storage
 from perturbations.base.errors import MediaError
-from perturbations.engine.clean_clips import source_of
-from perturbations.guides import frost
+from perturbations.corpus.clean_clips import source_of
 from perturbations.media import decoding, framefile, probing
 from perturbations.media.clip import MediaClip
+from perturbations.models.guides import frost
 
 MOST_MIB, MOST_CPU_S = 300, 5  # of a child process, its imports in MiB but not in seconds; to refuse takes a tenth
 

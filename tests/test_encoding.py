@@ -35,7 +35,7 @@ from test_media import VARIABLE
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.engine import render_clip
+from perturbations.corpus import render_clip
 from perturbations.media import decoding, encoding, pixels, probing
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
 

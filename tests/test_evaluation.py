@@ -15,17 +15,17 @@ import tiny_models
 
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
-from perturbations.engine import clip_rows as manifest_rows
+from perturbations.corpus import caption_recipes as caption_recipes
+from perturbations.corpus import clip_rows as manifest_rows
+from perturbations.corpus import mixes, recipe, tiers
 from perturbations.evaluation import backbone, encoding, results, runner, scenarios
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.jobs import clean_rows
 from perturbations.evaluation.method_settings import parameters_of
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, Run, key_of, order_of, places_of
-from perturbations.guides.registry import Known
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, CaptionRow, CompleteSource, SourceRow, TextRow
-from perturbations.plan import caption_recipes as caption_recipes
-from perturbations.plan import mixes, recipe, tiers
+from perturbations.models.guides.registry import Known
 from perturbations.suites import registry
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.methods.registry import methods, title_of

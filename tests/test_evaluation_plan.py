@@ -16,14 +16,14 @@ from test_evaluation import caption, perturbed_caption, source
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.engine import clip_rows as manifest_rows
+from perturbations.corpus import caption_recipes as caption_recipes
+from perturbations.corpus import clip_rows as manifest_rows
+from perturbations.corpus import recipe, tiers
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import readiness, rules, scenarios
 from perturbations.evaluation.planning import category_of
 from perturbations.evaluation.rows import ScenarioKey, as_settings, from_settings
 from perturbations.manifest.kinds import SourceRow
-from perturbations.plan import caption_recipes as caption_recipes
-from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
 SUITES: dict[str, Any] = {"mlvp": {}, "mm_robustness": {}}

@@ -14,11 +14,11 @@ from perturbations.base import storage
 from perturbations.base.errors import OutputError
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
+from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import planning
 from perturbations.evaluation import sizes as evaluation_sizes
 from perturbations.evaluation.method_settings import ADAPTED, AS_IT_IS
 from perturbations.evaluation.rows import Run
-from perturbations.plan.sharding import DatasetPlan
 
 V2T, T2V = ("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean")
 THOUSAND = DatasetPlan((), {}, listed=1000, rejected=0, captions=1000)

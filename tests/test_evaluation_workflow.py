@@ -12,12 +12,12 @@ from test_workflow import IDS, Project, copy_of, new_project
 
 from perturbations import read_manifest
 from perturbations.config import file as config_file
+from perturbations.corpus import caption_recipes as caption_recipes
+from perturbations.corpus import mixes
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.rows import RESULTS
 from perturbations.manifest import files, layout
-from perturbations.plan import caption_recipes as caption_recipes
-from perturbations.plan import mixes
 
 
 @pytest.fixture(scope="module")

@@ -20,12 +20,12 @@ torch = pytest.importorskip("torch")
 from perturbations import open_clip, read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
-from perturbations.engine import clip_rows as manifest_rows
+from perturbations.corpus import caption_recipes, tiers
+from perturbations.corpus import clip_rows as manifest_rows
 from perturbations.exports import vtr_tta
 from perturbations.exports.registry import Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
-from perturbations.plan import caption_recipes, tiers
 from perturbations.report import preview
 from perturbations.suites import registry
 

@@ -25,10 +25,10 @@ from small_corpus import ITEMS
 from perturbations.base import storage, things
 from perturbations.base.errors import ConfigError, ManifestError, OutputError
 from perturbations.cli.main import main
+from perturbations.corpus import checking
 from perturbations.exports import folder, names, registry, webdataset
 from perturbations.manifest import files
 from perturbations.manifest.kinds import MIXES, MULTIMODAL, QRELS, SOURCES, TEXTS, VIDEOS, MixRow
-from perturbations.verify import checking
 
 
 @pytest.fixture

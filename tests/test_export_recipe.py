@@ -19,10 +19,10 @@ from export_readers import export
 from perturbations import open_clip, read_manifest
 from perturbations.base import storage
 from perturbations.cli.main import main
+from perturbations.corpus import recipe, tiers
 from perturbations.exports import folder
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS
-from perturbations.plan import recipe, tiers
 from perturbations.suites import registry as suites
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -21,10 +21,10 @@ from waiting import PATIENCE_S, is_gone, wait_for
 
 from perturbations.base import storage, supervise
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
+from perturbations.corpus import recipe, tiers
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import encoding, probing
 from perturbations.media.clip import Frame
-from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
 H264 = {"vcodec": "libx264", "preset": "ultrafast", "pix_fmt": "yuv444p", "threads": 1, "fflags": "+bitexact"}

@@ -14,8 +14,8 @@ import pytest
 from looping import each
 from test_kernels import assert_close, each_severity
 
-from perturbations.analysis import motion
 from perturbations.media.clip import uniform_indices
+from perturbations.models.analysis import motion
 from perturbations.suites import registry
 from perturbations.video import digital, occlusion, weather
 

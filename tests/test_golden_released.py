@@ -17,9 +17,9 @@ from test_golden_mlvp import occlusion_places
 from test_golden_suites import AT_45_DB, mean_square
 from test_kernels import assert_close, each_severity
 
-from perturbations.analysis import neighbours
 from perturbations.base.errors import MediaError
-from perturbations.engine.frame_orders import fitted
+from perturbations.corpus.frame_orders import fitted
+from perturbations.models.analysis import neighbours
 from perturbations.suites import registry
 from perturbations.video import camera, digital, occlusion, temporal, weather
 

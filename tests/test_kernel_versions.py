@@ -32,20 +32,18 @@ from test_kernels import GUIDES, drawn, perturbed
 from perturbations.api import arrays as api
 from perturbations.base import rng
 from perturbations.base.errors import BackendError, MediaError, ToolError
-from perturbations.captions import pipeline
 from perturbations.config import file as config_file
+from perturbations.corpus import caption_pipeline, clean_clips, recipe, rendering, tiers
+from perturbations.corpus.recipe import make
+from perturbations.corpus.tiers import UNSTORED
 from perturbations.datasets.listing import Item, Listing
-from perturbations.engine import clean_clips, rendering
-from perturbations.guides import frost
-from perturbations.guides import registry as guides
-from perturbations.guides.backends import Backends
-from perturbations.guides.registry import AnalysisRecipe, GuideSettings, Known
 from perturbations.manifest import machine
 from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
-from perturbations.plan import recipe, tiers
-from perturbations.plan.recipe import make
-from perturbations.plan.tiers import UNSTORED
+from perturbations.models.guides import frost
+from perturbations.models.guides import registry as guides
+from perturbations.models.guides.backends import Backends
+from perturbations.models.guides.registry import AnalysisRecipe, GuideSettings, Known
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import procedural_styles
@@ -184,7 +182,7 @@ def result_of(form: Perturbation) -> bytes:
             CaptionRow(dataset="d", caption_id=f"c{n}", item_id="i", text=text) for n, text in enumerate(CAPTIONS)
         ]
         severity = max(form.severities)
-        texts = pipeline.perturb_captions(listed, form.key, severity, seed=3, dataset="d", variant=form.variant)
+        texts = caption_pipeline.perturb_captions(listed, form.key, severity, seed=3, dataset="d", variant=form.variant)
         return "\n".join([*(result.text for result in texts), *texts_of_kernel(form)]).encode()
     frames = clip()
     severity = min(SEVERITY, max(form.severities))

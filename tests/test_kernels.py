@@ -14,7 +14,7 @@ from looping import each
 from scipy import ndimage
 
 from perturbations.base import rng
-from perturbations.guides import style
+from perturbations.models.guides import style
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 

@@ -15,9 +15,9 @@ from looping import each
 from perturbations import open_clip
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
+from perturbations.corpus import tiers
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import MediaClip, uniform_indices
-from perturbations.plan import tiers
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

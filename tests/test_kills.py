@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from perturbations.base import storage
-from perturbations.engine.journal import Journal
+from perturbations.corpus.journal import Journal
 from perturbations.manifest import layout
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "kills.py"

@@ -14,13 +14,12 @@ import pytest
 from perturbations import Corpus
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
-from perturbations.engine.comparability import verdict
-from perturbations.engine.tally import Tally
+from perturbations.corpus import checking, mixes
+from perturbations.corpus.comparability import verdict
+from perturbations.corpus.tally import Tally
 from perturbations.manifest import files, parquet
 from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
-from perturbations.plan import mixes
 from perturbations.report.corpus_page import corpus_page
-from perturbations.verify import checking
 
 VIDEOS_FILE = "manifests/data/mlvp/videos.parquet"
 

@@ -25,10 +25,10 @@ import perturbations
 from perturbations import Corpus, Transform, open_clip, perturb, read_manifest
 from perturbations.api.torch_data import ClipDataset
 from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError
+from perturbations.corpus import checking
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES
 from perturbations.suites import registry
-from perturbations.verify import checking
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

@@ -13,9 +13,9 @@ from test_manifest import filled
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.cli.common import provenance
+from perturbations.corpus import checking
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import CAPTIONS, SOURCE_STORAGE, VIDEOS, CaptionRow, MixRow, VideoRow
-from perturbations.verify import checking
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from dataclasses import replace
 import clips
 import pytest
 
+from perturbations.corpus import caption_recipes, mixes, recipe, tiers
 from perturbations.manifest.kinds import SOURCE_STORAGE, CompleteSource, MixRow, TextRow, VideoRow
-from perturbations.plan import caption_recipes, mixes, recipe, tiers
 from perturbations.suites import registry
 
 NAMES = ["fog", "snow", "style_transfer"]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from looping import each
 
-from perturbations.analysis import motion
-from perturbations.analysis.motion import FrameMotion
+from perturbations.models.analysis import motion
+from perturbations.models.analysis.motion import FrameMotion
 from perturbations.suites import registry
 
 SIZES = [(48, 64), (37, 53), (1, 1), (1, 9), (9, 1), (2, 3), (90, 20)]

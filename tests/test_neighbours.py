@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from looping import each
 
-from perturbations.analysis import descriptor, neighbours
-from perturbations.analysis.neighbours import largest_product, nearest, subset
 from perturbations.demo import film
 from perturbations.media.clip import uniform_indices
+from perturbations.models.analysis import descriptor, neighbours
+from perturbations.models.analysis.neighbours import largest_product, nearest, subset
 
 # Small whole numbers: many equal directions, exact ties, zero vectors.
 coarse = st.integers(-2, 2).map(float)

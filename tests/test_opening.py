@@ -18,12 +18,12 @@ import perturbations.base.errors
 from perturbations import perturb
 from perturbations.base.errors import UnknownPerturbationError
 from perturbations.base.storage import PROFILES
-from perturbations.engine import clean_clips
-from perturbations.engine.clean_clips import source_of
+from perturbations.corpus import clean_clips
+from perturbations.corpus.clean_clips import source_of
+from perturbations.corpus.listed import ListedClip
 from perturbations.manifest.columns import values_of
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
-from perturbations.plan.listed import ListedClip
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

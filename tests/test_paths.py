@@ -19,10 +19,10 @@ from clips import make
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.config.sections import Config
+from perturbations.corpus import paths, rules
+from perturbations.corpus.sharding import DatasetPlan
+from perturbations.corpus.targets import Plans
 from perturbations.evaluation import planning as evaluation
-from perturbations.plan import paths, rules
-from perturbations.plan.sharding import DatasetPlan
-from perturbations.plan.targets import Plans
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}

@@ -12,11 +12,11 @@ from test_paths import KEY, configured, planned
 
 from perturbations.base.errors import ConfigError
 from perturbations.config.sections import Config
+from perturbations.corpus import paths
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.rows import Run
 from perturbations.evaluation.rules import loaded_model
-from perturbations.plan import paths
 
 _Place = tuple[str, str, str, str]
 CLEAN: tuple[_Place, _Place] = (("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean"))

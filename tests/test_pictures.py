@@ -27,15 +27,14 @@ from perturbations.base.errors import ConfigError, MediaError
 from perturbations.base.storage import PICTURES
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
+from perturbations.corpus import clean_clips, clip_files, corpus_card, costs, recipe, tally, tiers
+from perturbations.corpus import items as reading
+from perturbations.corpus.listed import ListedClip
 from perturbations.datasets.registry import Dataset
-from perturbations.engine import clean_clips, clip_files, corpus_card, tally
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS, CaptionRow, CompleteSource, VideoRow
 from perturbations.media import decoding, encoding, probing, stills
 from perturbations.media.clip import MediaClip, Timing
-from perturbations.plan import costs, recipe, tiers
-from perturbations.plan import items as reading
-from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

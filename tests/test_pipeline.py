@@ -19,14 +19,13 @@ import pytest
 import perturbations
 import perturbations.base.errors
 from perturbations.base import rng
-from perturbations.engine import clean_clips, render_clip, rendering
-from perturbations.engine.frame_orders import fitted
-from perturbations.guides.registry import Known
+from perturbations.corpus import clean_clips, recipe, render_clip, rendering, tiers
+from perturbations.corpus.frame_orders import fitted
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip, uniform_indices
-from perturbations.plan import recipe, tiers
+from perturbations.models.guides.registry import Known
 from perturbations.suites import registry
 
 ENTRIES = registry.perturbations(kind="video")

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from perturbations.base import storage
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
+from perturbations.corpus import listed, sharding
+from perturbations.corpus.listed import ListedClip
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import CaptionRow, SourceRow
-from perturbations.plan import listed, sharding
-from perturbations.plan.listed import ListedClip
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
 

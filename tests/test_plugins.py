@@ -19,7 +19,7 @@ from perturbations.base import things
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
-from perturbations.plan import recipe, tiers
+from perturbations.corpus import recipe, tiers
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 

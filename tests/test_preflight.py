@@ -17,13 +17,12 @@ from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
-from perturbations.engine import clip_files, needs
+from perturbations.corpus import clip_files, costs, listed, needs, recipe, sharding
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import VIDEOS
-from perturbations.plan import costs, listed, recipe, sharding
-from perturbations.preflight import check as preflight
-from perturbations.preflight import readiness
-from perturbations.preflight import work as planning
+from perturbations.report import check as preflight
+from perturbations.report import readiness
+from perturbations.report import work as planning
 
 # --- clips -----------------------------------------------------------------------------------------------------------
 

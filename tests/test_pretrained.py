@@ -15,10 +15,10 @@ from test_pipeline import scene
 import perturbations
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.guides import registry as guides
-from perturbations.guides.registry import Known
+from perturbations.corpus import recipe, tiers
 from perturbations.manifest.kinds import CompleteSource
-from perturbations.plan import recipe, tiers
+from perturbations.models.guides import registry as guides
+from perturbations.models.guides.registry import Known
 from perturbations.suites import registry
 
 

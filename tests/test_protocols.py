@@ -13,10 +13,10 @@ from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
+from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.protocols import cells, registry
-from perturbations.plan.sharding import DatasetPlan
 
 DATASETS = {"demo": DATASET}
 NAMED = {"captions": {"perturbations": ["ocr", "word_swap", "formal"]}}

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from perturbations.corpus import items as reading
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.scenarios import Clean
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import CaptionRow
-from perturbations.plan import items as reading
 from perturbations.suites import published as tables
 from perturbations.suites import registry
 from perturbations.suites.published import Published, values

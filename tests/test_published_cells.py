@@ -20,6 +20,7 @@ from perturbations.base.records import canonical
 from perturbations.composed.split import WORDS
 from perturbations.config import file as config_file
 from perturbations.config import sections
+from perturbations.corpus import caption_recipes, mixes
 from perturbations.evaluation import method_settings, planning, stated
 from perturbations.evaluation.composed_results import ScoredModel, method_of, settings_of
 from perturbations.evaluation.page import published_section, scores
@@ -27,7 +28,6 @@ from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.protocols import cells, registry
 from perturbations.evaluation.rows import PUBLISHED_SEED, ScenarioKey
 from perturbations.evaluation.stated import parts_of
-from perturbations.plan import caption_recipes, mixes
 from perturbations.retrieval.composed import AVERAGES, GIVEN, HALVES, STRATEGIES
 from perturbations.suites import published
 from perturbations.suites.published import SPLITS, Published

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from looping import each
 from skimage.metrics import structural_similarity
 
-from perturbations.engine import render_clip
+from perturbations.corpus import render_clip
 from perturbations.media.clip import Image
 
 

@@ -19,10 +19,10 @@ from perturbations import open_clip
 from perturbations.base import storage
 from perturbations.base.errors import BackendError, ManifestError, MediaError
 from perturbations.base.readers import Reader
+from perturbations.corpus import recipe, tiers
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import other_readers
 from perturbations.media.clip import Image, MediaClip, uniform_indices
-from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks import main_object
-from perturbations.analysis import saliency, tracking
 from perturbations.demo import film
 from perturbations.media.clip import uniform_indices
+from perturbations.models.analysis import saliency, tracking
 
 Box = tuple[float, float, float, float]
 

@@ -21,6 +21,7 @@ from test_evaluation_plan import bad_source
 
 from perturbations import read_manifest
 from perturbations.cli.main import main
+from perturbations.corpus import caption_recipes, listed, mixes, tiers
 from perturbations.evaluation import backbone, encoding, runner, scenarios
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.rows import RankRow, ResultRow
@@ -37,7 +38,6 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
-from perturbations.plan import caption_recipes, listed, mixes, tiers
 from perturbations.suites import registry
 from perturbations.tta.gallery import Gallery
 

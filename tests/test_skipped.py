@@ -14,16 +14,16 @@ from looping import each
 
 import perturbations
 from perturbations.base.errors import ConfigError, ManifestError
-from perturbations.captions.pipeline import perturb_captions
 from perturbations.config.file import parse
 from perturbations.config.sections import Config
+from perturbations.corpus import caption_recipes, paths, sharding, targets
+from perturbations.corpus.caption_pipeline import perturb_captions
+from perturbations.corpus.rules import CorpusRules
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.manifest import skipped
 from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
-from perturbations.plan import caption_recipes, paths, sharding, targets
-from perturbations.plan.rules import CorpusRules
 from perturbations.suites import registry
 from perturbations.text import scripts
 

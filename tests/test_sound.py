@@ -12,10 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from perturbations.base import storage
+from perturbations.corpus import tiers
 from perturbations.manifest.kinds import VideoRow
 from perturbations.media import decoding, probing, sound
 from perturbations.media.clip import MediaClip
-from perturbations.plan import tiers
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

@@ -17,11 +17,10 @@ from test_workflow import PROFILES
 
 from perturbations.base import progress, shown
 from perturbations.cli.main import main
-from perturbations.engine import journal
+from perturbations.corpus import journal, listed, recipe, tiers
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, CaptionRow, SourceRow, VideoRow
-from perturbations.plan import listed, recipe, tiers
-from perturbations.status import run_lines, status
+from perturbations.report import run_lines, status
 from perturbations.suites import registry
 
 MEASURED = {"frame_count": 4, "stored_frames": 4, "bytes": 1000, "sha256": "ab"}
@@ -223,7 +222,7 @@ def test_what_failed_is_listed_by_reason_and_nothing_otherwise(
 
 
 RULES = """
-from perturbations.status import run_lines
+from perturbations.report import run_lines
 from snakemake.logging import logger
 run_lines.add_to(logger)
 run_lines.add_to(logger)

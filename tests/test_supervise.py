@@ -80,7 +80,7 @@ print(*sys.modules.keys() & {unused})
 def test_a_recipe_loads_its_suite_alone() -> None:
     code = """
 import sys
-from perturbations.plan import recipe, tiers
+from perturbations.corpus import recipe, tiers
 from perturbations.suites import registry
 recipe.parse(recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=tiers.UNSTORED).text)
 known = ("perturbations.suites.mlvp", "perturbations.suites.tampering")

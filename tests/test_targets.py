@@ -16,10 +16,10 @@ from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.config import sections as config
 from perturbations.config.sections import Config
+from perturbations.corpus import recipe, sharding, targets
+from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import section
-from perturbations.plan import recipe, sharding, targets
-from perturbations.plan.sharding import DatasetPlan
 
 ODD = ["with space", "quo'te\"s", "$(touch pwned);`x`", "日本語 🎥", "-rf", "{braces}"]
 

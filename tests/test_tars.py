@@ -26,12 +26,10 @@ from perturbations.base import storage, tars
 from perturbations.base.errors import MediaError
 from perturbations.base.readers import Reader
 from perturbations.cli.main import main
-from perturbations.engine import journal, render_clip
+from perturbations.corpus import checking, journal, recipe, render_clip, tiers
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS, CompleteSource, VideoRow
-from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
-from perturbations.verify import checking
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

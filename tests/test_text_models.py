@@ -17,6 +17,7 @@ from text_support import GIRL, generator, role
 
 from perturbations.base.errors import BackendError, ToolError
 from perturbations.cli.main import main
+from perturbations.corpus import caption_recipes
 from perturbations.manifest import files
 from perturbations.manifest.kinds import TEXTS
 from perturbations.models import (
@@ -27,7 +28,6 @@ from perturbations.models import (
     text_tagger,
     text_translator,
 )
-from perturbations.plan import caption_recipes
 from perturbations.suites import registry
 
 WORDS = [*GIRL.split(), "boy", "plays", "guitar", "red", "the", "man", "sings", "transfer", "formal", "to", "casual"]

@@ -21,12 +21,12 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, msrvtt, role
 import perturbations
 from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
-from perturbations.captions import caption_rows, category_distances, pipeline, similarities
-from perturbations.captions.similarities import Similarities
+from perturbations.corpus import caption_pipeline, caption_recipes, caption_rows, category_distances
+from perturbations.corpus import caption_similarities as similarities
+from perturbations.corpus.caption_similarities import Similarities
 from perturbations.manifest.kinds import CaptionRow
 from perturbations.models import registry as models
 from perturbations.models.text_similarity import SentenceEncoder
-from perturbations.plan import caption_recipes
 from perturbations.suites import published, registry
 from perturbations.suites.registry import Perturbation
 from perturbations.text.fluency import fluency_change
@@ -53,8 +53,8 @@ def available(entry: Perturbation) -> str:
 
 def perturbed(
     key: str, listed: Sequence[CaptionRow] = LISTED, severity: int = 1, **arguments: Any
-) -> list[pipeline.PerturbedText]:
-    return list(pipeline.perturb_captions(listed, key, severity, **{"seed": 3, "dataset": "demo", **arguments}))
+) -> list[caption_pipeline.PerturbedText]:
+    return list(caption_pipeline.perturb_captions(listed, key, severity, **{"seed": 3, "dataset": "demo", **arguments}))
 
 
 @pytest.mark.parametrize("adapter", ["msrvtt", "youcook2", "folder"])
@@ -175,7 +175,7 @@ def test_seeded_globals_repeat_and_restore() -> None:
 
 def test_perturb_text_says_what_it_did_and_severity_zero_is_the_caption() -> None:
     result = perturbations.perturb_text(GIRL, "msrvtt_p/gender_male", seed=0, item_id="ret1")
-    assert result == pipeline.PerturbedText(
+    assert result == caption_pipeline.PerturbedText(
         text="a little boy does gymnastics",
         changed=True,
         effective_change=True,
@@ -295,7 +295,7 @@ def draws(*texts: str) -> Any:
 
 
 def first_accepted(originals: list[str], drawn: list[Any], tries: int, encoder: SentenceEncoder | None = None) -> Any:
-    return pipeline.first_accepted(originals, drawn, Similarities(encoder or fake_encoder()), tries)
+    return caption_pipeline.first_accepted(originals, drawn, Similarities(encoder or fake_encoder()), tries)
 
 
 def test_the_gate_takes_the_first_that_is_similar_enough_or_the_last_try() -> None:

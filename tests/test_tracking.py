@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations.analysis import tracking
-from perturbations.analysis.tracking import Detection
+from perturbations.models.analysis import tracking
+from perturbations.models.analysis.tracking import Detection
 from perturbations.video import occlusion
 
 UP, RIGHT = np.array([0, 1], np.float32), np.array([1, 0], np.float32)

@@ -21,12 +21,11 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError, ToolError
 from perturbations.cli.main import main
-from perturbations.engine import clean_clips, rendering
+from perturbations.corpus import clean_clips, recipe, rendering, tiers
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS, CompleteSource
 from perturbations.media import decoding, encoding, probing, received
 from perturbations.media.clip import Frame, MediaClip
-from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 from perturbations.video import rain, transport
 

@@ -19,9 +19,9 @@ from test_workflow import IDS, Project, copy_of, new_project
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
+from perturbations.corpus import checking, deleting
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import VIDEOS, VideoRow
-from perturbations.verify import checking, deleting
 
 CONFIG: dict[str, Any] = {
     "seed": 3,

@@ -21,12 +21,11 @@ from test_workflow import Project
 from perturbations import open_clip, perturb, read_manifest
 from perturbations.base.errors import MediaError
 from perturbations.config import file as config_file
-from perturbations.engine import frame_orders, rendering
-from perturbations.engine.clean_clips import cut_of, source_of
+from perturbations.corpus import frame_orders, recipe, rendering, sharding, tiers
+from perturbations.corpus.clean_clips import cut_of, source_of
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import Image, MediaClip, uniform_indices
 from perturbations.media.footage import CleanClip, Cut
-from perturbations.plan import recipe, sharding, tiers
 from perturbations.suites import registry
 
 NTSC = Fraction(30000, 1001)

@@ -22,16 +22,15 @@ from text_support import PACKAGES, role
 from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import BackendError, ManifestError
-from perturbations.captions import caption_rows, distance
 from perturbations.cli import rules_captions
 from perturbations.config import file as config_file
+from perturbations.corpus import caption_distance, caption_recipes, caption_rows, listed, sharding
+from perturbations.corpus.recipe import TextRecipe
 from perturbations.evaluation.page import page, sections
 from perturbations.manifest import skipped
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import CaptionRow, TextStatisticsRow
 from perturbations.models import registry as models
-from perturbations.plan import caption_recipes, listed, sharding
-from perturbations.plan.recipe import TextRecipe
 from perturbations.suites import registry
 
 TEXTS = {
@@ -427,20 +426,20 @@ WORSE = [("a man plays a song", "a dog [UNK] the garden")]
 
 
 def test_distances_and_without_wordnet_no_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert distance.bleu4(SAME) == 1
-    assert distance.bleu4([*SAME, *WORSE]) < 1
-    assert distance.bleu4([]) is None
-    assert distance.rouge1(SAME) == 1
-    assert distance.rouge1([("A man, a dog.", "a dog ran")]) == pytest.approx(4 / 7)
-    assert distance.rouge1([("", "")]) == 1
-    assert distance.rouge1([]) is None
+    assert caption_distance.bleu4(SAME) == 1
+    assert caption_distance.bleu4([*SAME, *WORSE]) < 1
+    assert caption_distance.bleu4([]) is None
+    assert caption_distance.rouge1(SAME) == 1
+    assert caption_distance.rouge1([("A man, a dog.", "a dog ran")]) == pytest.approx(4 / 7)
+    assert caption_distance.rouge1([("", "")]) == 1
+    assert caption_distance.rouge1([]) is None
     assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["bleu4"]
 
     def missing(name: str, backend: str) -> None:
         raise BackendError("no WordNet")
 
     monkeypatch.setattr(models, "load", missing)
-    assert distance.meteor(SAME) is None
+    assert caption_distance.meteor(SAME) is None
     assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["meteor"]
     assert shown.markdown("a|b <i>*c*</i>\n[d](e) `f`") == r"a\|b \<i\>\*c\*\</i\> \[d\](e) \`f\`"
     assert shown.markdown("") == "(nothing)"
@@ -448,10 +447,10 @@ def test_distances_and_without_wordnet_no_meteor(monkeypatch: pytest.MonkeyPatch
 
 def test_distances_by_synonyms() -> None:
     role("wordnet")
-    assert distance.meteor(SAME) == pytest.approx(1, abs=0.01)
-    assert distance.meteor(WORSE) < 0.5
+    assert caption_distance.meteor(SAME) == pytest.approx(1, abs=0.01)
+    assert caption_distance.meteor(WORSE) < 0.5
     # Added words cost more than left out ones, as in the paper.
-    longer = distance.meteor([("a man plays", "well once upon a time a man plays")])
-    shorter = distance.meteor([("well once upon a time a man plays", "a man plays")])
+    longer = caption_distance.meteor([("a man plays", "well once upon a time a man plays")])
+    shorter = caption_distance.meteor([("well once upon a time a man plays", "a man plays")])
     assert longer < shorter
-    assert distance.meteor([]) is None
+    assert caption_distance.meteor([]) is None

@@ -18,10 +18,9 @@ from test_kernels import scene
 from test_workflow import Project, copy_of, folders, is_rendered_again, tiny_clip
 
 from perturbations import perturb, read_manifest
-from perturbations.engine import clean_clips, rendering
+from perturbations.corpus import clean_clips, recipe, rendering, tiers
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.media.footage import CleanClip
-from perturbations.plan import recipe, tiers
 from perturbations.suites import registry
 
 CAPTIONS = {"perturbations": ["char_swap"], "severities": [1]}

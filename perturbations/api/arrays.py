@@ -19,11 +19,11 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import SEEDS
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
-from perturbations.engine import clean_clips, rendering
+from perturbations.corpus import clean_clips, rendering
+from perturbations.corpus.recipe import VideoRecipe, entry_of, make
+from perturbations.corpus.tiers import UNSTORED
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
 from perturbations.media.footage import CleanClip
-from perturbations.plan.recipe import VideoRecipe, entry_of, make
-from perturbations.plan.tiers import UNSTORED
 from perturbations.suites import registry
 
 Frames = Image
@@ -103,7 +103,7 @@ def perturb(
     facts = clean_clips.facts_now(recipe, clip, others)
     planned = rendering.planned_clip(recipe, replace(clip, facts=facts))
     if entry.method == "temporal":
-        from perturbations.engine.frame_orders import fitted
+        from perturbations.corpus.frame_orders import fitted
 
         chosen = getattr(facts, "donor", None)
         images = {donor.item_id: donor.images for donor in others}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perturbations.api.arrays import check_text, checked_id, checked_seed, declaration, plain_int
 from perturbations.base.errors import short
-from perturbations.captions.pipeline import PerturbedText, perturb_captions
+from perturbations.corpus.caption_pipeline import PerturbedText, perturb_captions
 from perturbations.manifest.kinds import CaptionRow
 
 

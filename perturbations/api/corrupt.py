@@ -12,8 +12,8 @@ import numpy as np
 
 from perturbations.api.arrays import Frames, checked_id, checked_seed, declaration, perturb
 from perturbations.base.errors import BackendError, MediaError
-from perturbations.plan.recipe import make
-from perturbations.plan.tiers import UNSTORED
+from perturbations.corpus.recipe import make
+from perturbations.corpus.tiers import UNSTORED
 from perturbations.suites import registry
 from perturbations.suites.registry import ParameterValue
 
@@ -115,7 +115,7 @@ def _of_video(
     donors: Sequence[Frames],
 ) -> Frames:
     # Not at the top: who perturbs arrays alone needs no library that reads videos.
-    from perturbations.engine import rendering
+    from perturbations.corpus import rendering
     from perturbations.media import decoding, probing
     from perturbations.media.clip import MediaClip, Timing, plain_rate
     from perturbations.media.footage import CleanClip

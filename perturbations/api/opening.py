@@ -13,8 +13,9 @@ from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError, MediaError
 from perturbations.base.readers import READERS, Reader
 from perturbations.base.storage import is_picture
-from perturbations.engine import rendering
-from perturbations.engine.clean_clips import source_of
+from perturbations.corpus import rendering
+from perturbations.corpus.clean_clips import source_of
+from perturbations.corpus.recipe import parse
 from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
     COMPLETE,
@@ -28,7 +29,6 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.media import decoding, framefile, other_readers
 from perturbations.media.clip import Frame, MediaClip
-from perturbations.plan.recipe import parse
 
 Frames = Image
 """T x H x W x 3, RGB, uint8."""

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from perturbations.api.arrays import checked_id, checked_seed, perturb
-from perturbations.plan.recipe import entry_of, make
-from perturbations.plan.tiers import UNSTORED
+from perturbations.corpus.recipe import entry_of, make
+from perturbations.corpus.tiers import UNSTORED
 
 _TO_FRAMES = {"TCHW": (0, 2, 3, 1), "CTHW": (1, 2, 3, 0), "THWC": (0, 1, 2, 3)}
 _FROM_FRAMES = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}

@@ -33,8 +33,8 @@ COMMANDS = {
     "start": {"init": "cli.people_init", "list": "cli.people_list"},
     "perturb one video": {"video": "cli.people_clips"},
     "before, during and after a run": {
-        "check": "preflight.command",
-        **dict.fromkeys(("status", "retry"), "status.command"),
+        "check": "report.check_command",
+        **dict.fromkeys(("status", "retry"), "report.status_command"),
         "verify": "cli.people_verify",
     },
     "use what a run made": {

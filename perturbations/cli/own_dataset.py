@@ -14,13 +14,12 @@ import yaml
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, short
 from perturbations.base.storage import PICTURE_EXTENSIONS, PROFILES
+from perturbations.corpus import clip_files, costs, items
+from perturbations.corpus.listed import ListedClip
 from perturbations.datasets import folder as folder_of_videos
 from perturbations.datasets.listing import VIDEO_EXTENSIONS
 from perturbations.datasets.parsing import whole_json
 from perturbations.datasets.registry import Dataset
-from perturbations.engine import clip_files
-from perturbations.plan import costs, items
-from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
 _FORMS = {

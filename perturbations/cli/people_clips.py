@@ -43,8 +43,7 @@ def add_realization(parser: argparse.ArgumentParser) -> None:
 
 
 def _video(options: argparse.Namespace) -> int:
-    from perturbations.engine import clean_clips, render_clip
-    from perturbations.plan import recipe, tiers
+    from perturbations.corpus import clean_clips, recipe, render_clip, tiers
 
     if options.output.suffix != ".mp4":
         raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
@@ -76,8 +75,8 @@ def rows_from(options: argparse.Namespace) -> tuple[CompleteSource, list[Complet
 
 
 def _row_of(dataset: str, path: Path, item_id: str) -> CompleteSource:
-    from perturbations.engine import clean_clips
-    from perturbations.plan.listed import ListedClip
+    from perturbations.corpus import clean_clips
+    from perturbations.corpus.listed import ListedClip
 
     listed = ListedClip(item_id=item_id, source_video_id=item_id, path=str(path))
     try:

@@ -66,8 +66,8 @@ def add(commands: Commands) -> None:
 
 
 def _regenerate(options: argparse.Namespace) -> int:
+    from perturbations.corpus.checking import line_of
     from perturbations.exports import regenerate
-    from perturbations.verify.checking import line_of
 
     if not options.clips.is_dir():
         raise ConfigError(f"--clips: no such folder: {options.clips}")

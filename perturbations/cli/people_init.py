@@ -38,7 +38,7 @@ def _folder(word: str) -> Path:
 def _init(options: argparse.Namespace) -> int:
     from perturbations.base import storage
     from perturbations.cli import own_dataset
-    from perturbations.plan import paths
+    from perturbations.corpus import paths
 
     folder: Path = options.folder
     paths.without_braces("the folder", folder.resolve())

@@ -14,7 +14,7 @@ from perturbations.cli.arguments import Commands, add_command, add_json, add_sta
 from perturbations.manifest import layout
 
 if TYPE_CHECKING:
-    from perturbations.verify.checking import Checked, Finding
+    from perturbations.corpus.checking import Checked, Finding
 
 _MOST_SHOWN = 100
 
@@ -38,8 +38,8 @@ def add(commands: Commands) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
+    from perturbations.corpus import checking, deleting
     from perturbations.exports.folder import MARKER
-    from perturbations.verify import checking, deleting
 
     if (options.folder / MARKER).is_file():
         raise ManifestError(
@@ -99,7 +99,7 @@ def _print(checked: Checked) -> None:
 
 
 def _print_some(findings: Sequence[Finding]) -> None:
-    from perturbations.verify.checking import line_of
+    from perturbations.corpus.checking import line_of
 
     for finding in findings[:_MOST_SHOWN]:
         print(f"  {shown.line(line_of(finding))}")

@@ -14,6 +14,9 @@ from perturbations.base.errors import BackendError, ManifestError, ToolError
 from perturbations.base.progress import log_kept, logged
 from perturbations.base.records import digest
 from perturbations.cli.common import check_failures, provenance
+from perturbations.corpus.caption_recipes import text_id
+from perturbations.corpus.listed import read, read_folder, read_recipes
+from perturbations.corpus.recipe import TextRecipe, parse_text
 from perturbations.manifest import files, layout, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -30,9 +33,6 @@ from perturbations.manifest.kinds import (
     TextStatisticsRow,
 )
 from perturbations.manifest.skipped import SKIPPED, of_manifest
-from perturbations.plan.caption_recipes import text_id
-from perturbations.plan.listed import read, read_folder, read_recipes
-from perturbations.plan.recipe import TextRecipe, parse_text
 
 _log = logging.getLogger("perturbations")
 
@@ -71,8 +71,8 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
     There is a part per perturbation and severity, below the folder of the `marker`, which holds their sizes. Raises
     `BackendError` or `ToolError` for the first recipe that cannot be followed, after all others.
     """
-    from perturbations.captions import caption_rows
-    from perturbations.captions.similarities import Similarities
+    from perturbations.corpus import caption_rows
+    from perturbations.corpus.caption_similarities import Similarities
     from perturbations.models import registry as models
 
     part, listed = layout.name("text_part", shard=layout.shard_of(marker)), read(captions, CaptionRow)
@@ -131,9 +131,9 @@ def texts_manifest(
     Raises `ManifestError` unless each caption has exactly one row per scenario, made by the current recipe from the
     current text; markers whose parts are not there are deleted, so that the next run makes them again.
     """
-    from perturbations.captions import caption_rows
-    from perturbations.engine.comparability import verdict
-    from perturbations.engine.tally import Tally
+    from perturbations.corpus import caption_rows
+    from perturbations.corpus.comparability import verdict
+    from perturbations.corpus.tally import Tally
 
     parts = work / suite / "captions"
     _drop_untrue_markers(parts)
@@ -182,9 +182,9 @@ def _drop_untrue_markers(folder: Path) -> None:
 
 def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     """Join perturbed captions with perturbed videos."""
-    from perturbations.engine.comparability import verdict
-    from perturbations.engine.tally import Tally
-    from perturbations.plan import mixes
+    from perturbations.corpus import mixes
+    from perturbations.corpus.comparability import verdict
+    from perturbations.corpus.tally import Tally
     from perturbations.suites import registry
 
     clips, captions = files.read_part(videos, VIDEOS), files.read_part(texts, TEXTS)

@@ -16,10 +16,10 @@ from perturbations.base import storage, supervise
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, counted, log_kept
 from perturbations.base.records import canonical
-from perturbations.engine import clean_clips, clip_rows, journal, render_clip
-from perturbations.engine.clean_clips import source_of
-from perturbations.engine.journal import Journal, Measured
-from perturbations.guides.registry import Analysed, Known, parse_analysis
+from perturbations.corpus import clean_clips, clip_rows, journal, render_clip
+from perturbations.corpus.clean_clips import source_of
+from perturbations.corpus.journal import Journal, Measured
+from perturbations.corpus.recipe import VideoRecipe
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -35,10 +35,10 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.media import encoding
 from perturbations.media import sound as sounds
-from perturbations.plan.recipe import VideoRecipe
+from perturbations.models.guides.registry import Analysed, Known, parse_analysis
 
 if TYPE_CHECKING:
-    from perturbations.plan.listed import ListedClip
+    from perturbations.corpus.listed import ListedClip
 
 _log = logging.getLogger("perturbations")
 
@@ -62,8 +62,8 @@ def sources(
 
     `version` changes when decoding does.
     """
+    from perturbations.corpus.listed import ListedClip, read
     from perturbations.demo.jobs import draw
-    from perturbations.plan.listed import ListedClip, read
 
     limits_of_files.use(limits)
 

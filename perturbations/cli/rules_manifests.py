@@ -13,7 +13,8 @@ from typing import Any
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical, digest
 from perturbations.cli.common import check_failures, provenance
-from perturbations.engine import clip_rows
+from perturbations.corpus import clip_rows, listed
+from perturbations.corpus.listed import ListedClip
 from perturbations.manifest import files, layout, sets
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -26,8 +27,6 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.plan import listed
-from perturbations.plan.listed import ListedClip
 
 
 def sources_manifest(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
@@ -55,7 +54,7 @@ def analyses_manifest(*, dataset: str, recipe: Mapping[str, Any], work: Path, ou
 
     Raises `ManifestError` unless each complete clip has exactly one row.
     """
-    from perturbations.guides.registry import parse_analysis
+    from perturbations.models.guides.registry import parse_analysis
 
     current = parse_analysis(canonical(recipe))
 
@@ -89,10 +88,9 @@ def videos_manifest(
     the current source.
     """
     from perturbations.base import storage
-    from perturbations.engine import corpus_card
-    from perturbations.engine.comparability import verdict
-    from perturbations.engine.tally import Tally
-    from perturbations.plan import recipe
+    from perturbations.corpus import corpus_card, recipe
+    from perturbations.corpus.comparability import verdict
+    from perturbations.corpus.tally import Tally
     from perturbations.suites import registry
 
     clips, wanted = files.read_part(sources, SOURCES), listed.read_recipes(recipes)
@@ -136,7 +134,7 @@ def videos_manifest(
 
 def mixes(*, videos: Path, sources: Path, severities: Path, types: Path) -> None:
     """Write the mixed manifests: views of a videos manifest."""
-    from perturbations.plan.mixes import mixed_severity, mixed_types
+    from perturbations.corpus.mixes import mixed_severity, mixed_types
 
     rows, clips = files.read_part(videos, VIDEOS), files.read_part(sources, SOURCES)
     described = files.read_metadata(videos)

@@ -20,7 +20,7 @@ def _section() -> type[Composed]:
 
 
 def _readiness(config: Config, rules: Collection[str], local: bool) -> Iterator[str]:
-    from perturbations.engine import needs
+    from perturbations.corpus import needs
 
     writer = config.composed.language_model
     if writer is not None and "composed_split" in rules:

@@ -35,9 +35,9 @@ def composed_split(
     """
     from perturbations.base import storage
     from perturbations.composed import manifests, sources
+    from perturbations.corpus import items, listed
     from perturbations.datasets import registry
     from perturbations.manifest.kinds import CaptionRow
-    from perturbations.plan import items, listed
 
     own = registry.get(adapter).settings.model_validate_json(settings)
     split = sources.read_split(own, items.read(dataset, own, videos=False), seed, dataset)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from perturbations.base.records import canonical
 from perturbations.composed.sources import check, files_of
 from perturbations.config.sections import Config
-from perturbations.plan.paths import without_braces
-from perturbations.plan.rules import CorpusRules, Wildcards, user_mistakes
+from perturbations.corpus.paths import without_braces
+from perturbations.corpus.rules import CorpusRules, Wildcards, user_mistakes
 
 _NOT_OF_SPLITS = {"videos", "donors", "max_failed_items"}
 """Settings of a dataset that change no split."""

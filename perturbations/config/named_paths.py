@@ -11,7 +11,7 @@ from perturbations.config import problems
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.sections import Config
 from perturbations.datasets.registry import Dataset
-from perturbations.guides import registry as guides
+from perturbations.models.guides import registry as guides
 
 _NOT_THERE = "config.yaml names what is not there"
 _MOST_LOOKED_AT = 1_000

@@ -10,8 +10,8 @@ from perturbations.base.errors import ConfigError, cut, did_you_mean, short
 from perturbations.config.line_numbers import NOWHERE, Key, LinesOfKeys, prefix
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
-from perturbations.guides import registry as guides
 from perturbations.manifest import layout
+from perturbations.models.guides import registry as guides
 from perturbations.suites import registry
 from perturbations.suites.registry import ParameterValue
 

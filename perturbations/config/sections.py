@@ -24,8 +24,8 @@ from perturbations.base.settings import MOST_ITEMS, AnySeverity, KeySeverity, Li
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
-from perturbations.guides.backends import Backends
 from perturbations.manifest import layout
+from perturbations.models.guides.backends import Backends
 from perturbations.suites import registry
 
 if TYPE_CHECKING:

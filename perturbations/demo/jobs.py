@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perturbations.plan.listed import ListedClip
+    from perturbations.corpus.listed import ListedClip
 
 
 def draw(listed: ListedClip) -> None:

@@ -15,14 +15,14 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical
 from perturbations.composed.sources import check, gives_splits
 from perturbations.config import sections as configuration
+from perturbations.corpus import caption_recipes, recipe, sharding
+from perturbations.corpus.paths import Inputs, clip_inputs
+from perturbations.corpus.sharding import COMPOSED_SHARD, DatasetPlan
+from perturbations.corpus.targets import Plans, Target, TargetWork, together, whole_collections
 from perturbations.evaluation import planning, sizes
 from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.rows import CLEAN_SCENARIO, COMPOSED, LISTED, Run, ScenarioKey
 from perturbations.manifest import layout
-from perturbations.plan import caption_recipes, recipe, sharding
-from perturbations.plan.paths import Inputs, clip_inputs
-from perturbations.plan.sharding import COMPOSED_SHARD, DatasetPlan
-from perturbations.plan.targets import Plans, Target, TargetWork, together, whole_collections
 from perturbations.suites import registry
 
 SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_pool")

@@ -17,6 +17,7 @@ from perturbations.base.readers import Reader
 from perturbations.base.records import canonical, digest
 from perturbations.composed.manifests import names_of, restricted
 from perturbations.composed.split import Split
+from perturbations.corpus import sharding
 from perturbations.evaluation import composed_plan, encoding, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.composed_results import ScoredModel, Ways, listed_sha256, scenario_rows, words_of
@@ -25,7 +26,6 @@ from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run
 from perturbations.evaluation.stored_features import StoredFeatures, rows_of_ids
 from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE, TEXTS, VIDEOS, ClipRow, TextRow
-from perturbations.plan import sharding
 
 _log = logging.getLogger("perturbations")
 

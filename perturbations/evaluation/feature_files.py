@@ -10,6 +10,7 @@ from typing import Any
 
 from perturbations.base.errors import ManifestError, short
 from perturbations.base.readers import Reader
+from perturbations.corpus import listed
 from perturbations.evaluation import encoding, feature_sets, stored_features
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import ALL
@@ -28,7 +29,6 @@ from perturbations.manifest.kinds import (
     SourceRow,
     TextRow,
 )
-from perturbations.plan import listed
 
 CLIPS_FOLDER, CAPTIONS_FOLDER = "clips", "captions"
 _KINDS = (SOURCES, VIDEOS, MIXES, CAPTIONS, TEXTS)

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, ManifestError, short
+from perturbations.corpus.mixes import SHARES
 from perturbations.datasets import parsing
 from perturbations.evaluation.planning import ALL, CLEAN
 from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.stored_features import SUFFIXES
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QRELS
-from perturbations.plan.mixes import SHARES
 from perturbations.suites import registry
 
 Answers = Mapping[str, Sequence[str]]

@@ -145,11 +145,11 @@ def evaluate(
 
 def _perturbed_rows(clean: Clean) -> Callable[[Run, Modality], tuple[list[CandidateRow], str]]:
     """Reads the perturbed rows of a run: those of the parts of its scenario, or of a mix."""
+    from perturbations.corpus import mixes
     from perturbations.evaluation import planning, scenarios
     from perturbations.evaluation.rows import LISTED, order_of
     from perturbations.manifest import files
     from perturbations.manifest.kinds import VIDEOS
-    from perturbations.plan import mixes
 
     read_videos = cache(partial(files.read_part, kind=VIDEOS))  # once for all mixed scenarios of a suite
 

@@ -11,15 +11,9 @@ from perturbations.base import features
 from perturbations.base.errors import ConfigError
 from perturbations.base.shown import plural
 from perturbations.config import sections as configuration
-from perturbations.evaluation import composed_plan, planning
-from perturbations.evaluation.planning import Modality
-from perturbations.evaluation.protocols import registry as protocols
-from perturbations.evaluation.rows import COMPOSED, Run
-from perturbations.manifest import layout
-from perturbations.manifest.skipped import Skipped
-from perturbations.plan import caption_recipes, recipe
-from perturbations.plan.paths import Inputs, clip_inputs, of_shards, without_braces
-from perturbations.plan.targets import (
+from perturbations.corpus import caption_recipes, recipe
+from perturbations.corpus.paths import Inputs, clip_inputs, of_shards, without_braces
+from perturbations.corpus.targets import (
     CaptionShards,
     ClipScenario,
     Plans,
@@ -28,6 +22,12 @@ from perturbations.plan.targets import (
     skipped_lines,
     whole_collections,
 )
+from perturbations.evaluation import composed_plan, planning
+from perturbations.evaluation.planning import Modality
+from perturbations.evaluation.protocols import registry as protocols
+from perturbations.evaluation.rows import COMPOSED, Run
+from perturbations.manifest import layout
+from perturbations.manifest.skipped import Skipped
 
 
 def skipped(config: configuration.Config, dataset: str) -> list[Skipped]:

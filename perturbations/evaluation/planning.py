@@ -12,6 +12,8 @@ from typing import Any, Literal
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
 from perturbations.config import sections as configuration
+from perturbations.corpus import caption_recipes, recipe
+from perturbations.corpus.mixes import PER_BATCH, SHARES
 from perturbations.evaluation.method_settings import AS_IT_IS, MethodEntry, group_of, parameters_of
 from perturbations.evaluation.rows import (
     CLEAN_SCENARIO,
@@ -22,8 +24,6 @@ from perturbations.evaluation.rows import (
     ScenarioKey,
     order_of,
 )
-from perturbations.plan import caption_recipes, recipe
-from perturbations.plan.mixes import PER_BATCH, SHARES
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 

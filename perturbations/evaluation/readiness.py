@@ -9,7 +9,7 @@ from pathlib import Path
 from perturbations.base import checkpoints
 from perturbations.base.readers import NEEDS
 from perturbations.config import sections as configuration
-from perturbations.engine import needs
+from perturbations.corpus import needs
 from perturbations.evaluation.backbones import registry as backbones
 
 _LIBRARIES = ("torch", "transformers", "safetensors")

@@ -13,15 +13,15 @@ from typing import Any
 from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.records import canonical
-from perturbations.engine import clip_rows
-from perturbations.engine.comparability import differences
-from perturbations.engine.tally import Tally
+from perturbations.corpus import clip_rows
+from perturbations.corpus.comparability import differences
+from perturbations.corpus.recipe import is_published
+from perturbations.corpus.tally import Tally
 from perturbations.evaluation.result_sets import scenario_name
 from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, rows_of
 from perturbations.evaluation.scenarios import ScenarioRow
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow, TextRow
-from perturbations.plan.recipe import is_published
 
 _log = logging.getLogger("perturbations")
 

@@ -11,10 +11,10 @@ from snakemake.exceptions import WorkflowError
 
 from perturbations.base.records import canonical
 from perturbations.config.sections import Config
+from perturbations.corpus.rules import CorpusRules, Wildcards, user_mistakes
 from perturbations.evaluation import composed_plan, model_files, paths, planning, sizes
 from perturbations.evaluation.rows import COMPOSED, Run, as_settings
 from perturbations.evaluation.section import Evaluation
-from perturbations.plan.rules import CorpusRules, Wildcards, user_mistakes
 
 
 def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import digest
+from perturbations.corpus import listed
 from perturbations.evaluation.planning import MODALITIES, Modality, perturbs
 from perturbations.evaluation.rows import Run, places_of
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
-from perturbations.plan import listed
 
 ScenarioRow = ClipRow | CompleteSource | CaptionRow | TextRow
 """A query or an item of the gallery: a perturbed or clean clip, or a perturbed or clean caption."""

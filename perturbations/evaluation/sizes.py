@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perturbations.config import sections as configuration
+from perturbations.corpus import costs
+from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import planning
 from perturbations.evaluation.rows import Run
 from perturbations.evaluation.section import Evaluation
-from perturbations.plan import costs
-from perturbations.plan.sharding import DatasetPlan
 from perturbations.tta.methods import registry as methods
 
 # --- memory -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from perturbations.base.shown import plural
-from perturbations.engine.comparability import split_differences
+from perturbations.corpus.comparability import split_differences
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
 from perturbations.evaluation.rows import FEATURES, WHOLE_GALLERY, ScenarioKey, backends_of
 from perturbations.suites.published import SPLITS, Published, SplitHashes, values

@@ -14,9 +14,9 @@ import yaml
 
 from perturbations import __version__
 from perturbations.base import shown, storage
+from perturbations.corpus.corpus_card import TAGS, TASKS
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Adapter
-from perturbations.engine.corpus_card import TAGS, TASKS
 from perturbations.exports import folder
 from perturbations.exports.corpus import ExportedCorpus
 from perturbations.manifest import layout

@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 from perturbations.api.opening import typed_row
 from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError, short
+from perturbations.corpus.checking import name_of
 from perturbations.exports import names
 from perturbations.exports.registry import Exported, LeftOut, Request
 from perturbations.manifest import files, locations
@@ -37,7 +38,6 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
-from perturbations.verify.checking import name_of
 
 ListedRow = ClipRow | SourceRow
 UsableRow = ClipRow | CompleteSource

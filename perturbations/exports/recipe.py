@@ -17,6 +17,7 @@ from typing import Any
 
 from perturbations.base import project
 from perturbations.base.errors import ManifestError
+from perturbations.corpus.recipe import parse
 from perturbations.exports import card, corpus, croissant, folder
 from perturbations.exports.registry import Exported, Request
 from perturbations.manifest import files, layout, locations
@@ -33,7 +34,6 @@ from perturbations.manifest.kinds import (
     SourceRow,
 )
 from perturbations.manifest.registry import FILES
-from perturbations.plan.recipe import parse
 
 _log = logging.getLogger("perturbations")
 

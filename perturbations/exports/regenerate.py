@@ -15,17 +15,16 @@ import numpy as np
 from perturbations.base import storage, supervise
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
-from perturbations.engine import clip_rows, render_clip
-from perturbations.engine.clean_clips import source_of
+from perturbations.corpus import checking, clip_rows, render_clip
+from perturbations.corpus.checking import Finding, name_of, values
+from perturbations.corpus.clean_clips import source_of
+from perturbations.corpus.recipe import parse
 from perturbations.exports import folder, recipe
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.files import stored
 from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
 from perturbations.manifest.registry import FILES
 from perturbations.media import sound
-from perturbations.plan.recipe import parse
-from perturbations.verify import checking
-from perturbations.verify.checking import Finding, name_of, values
 
 _log = logging.getLogger("perturbations")
 

@@ -13,13 +13,13 @@ from typing import TypeVar
 from perturbations.base import storage, supervise, tars
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, logged, ticking
-from perturbations.engine import render_clip, rendering
-from perturbations.engine.clean_clips import source_of
+from perturbations.corpus import render_clip, rendering
+from perturbations.corpus.clean_clips import source_of
+from perturbations.corpus.recipe import parse
 from perturbations.exports.corpus import ExportedClip, ExportedCorpus, UsableRow, is_picture, left_out
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import MediaClip
-from perturbations.plan.recipe import parse
 
 _AGAIN = "`perturb verify --delete`, then snakemake, makes it again"
 _Result = TypeVar("_Result")

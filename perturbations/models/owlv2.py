@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import Owlv2ForObjectDetection, Owlv2Processor
 
-    from perturbations.analysis.tracking import Detection
     from perturbations.base.arrays import Image
+    from perturbations.models.analysis.tracking import Detection
 
 MIN_SCORE = 0.1
 _MAX_DETECTIONS = 3
@@ -192,7 +192,7 @@ def embedded(
     embed: Callable[[Sequence[Image]], NDArray[np.float32]],
 ) -> list[list[Detection]]:
     """What was found in each image, with the embedding of all pixels that its box touches."""
-    from perturbations.analysis.tracking import Detection
+    from perturbations.models.analysis.tracking import Detection
 
     crops = [
         image[math.floor(y0) : math.ceil(y1), math.floor(x0) : math.ceil(x1)]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perturbations.analysis.tracking import Detection
     from perturbations.base.arrays import Image
+    from perturbations.models.analysis.tracking import Detection
 
     Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
 

@@ -1,1 +1,1 @@
-"""The pages of corpora and of captions, their pictures, and the page that leads to all."""
+"""What people read of a run: what it needs, how far it is, and the pages of what it made."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.base import storage, templates
-from perturbations.captions import category_distances
+from perturbations.corpus import category_distances
 from perturbations.manifest import files, layout, locations, sets, skipped
 from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS, TextRow
 from perturbations.report import pages

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from perturbations.base import shown, storage, tars, templates
-from perturbations.engine.clip_rows import offline_roles
-from perturbations.engine.corpus_card import mean_psnr
+from perturbations.corpus.clip_rows import offline_roles
+from perturbations.corpus.corpus_card import mean_psnr
 from perturbations.manifest import files, layout, locations, sets
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.kinds import CAPTIONS, COMPLETE, QUARANTINE, VIDEOS, VideoRow

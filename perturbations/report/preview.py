@@ -15,16 +15,15 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
 from perturbations.base.storage import composed
-from perturbations.engine import clean_clips, rendering
-from perturbations.engine.clean_clips import source_of
-from perturbations.guides import registry as guides
-from perturbations.guides.registry import AnalysisRecipe
+from perturbations.corpus import clean_clips, recipe, rendering, tiers
+from perturbations.corpus.clean_clips import source_of
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, AnalysisRow, CompleteSource, VideoRow
 from perturbations.media import decoding
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.media.footage import CleanClip
-from perturbations.plan import recipe, tiers
+from perturbations.models.guides import registry as guides
+from perturbations.models.guides.registry import AnalysisRecipe
 from perturbations.report.sheet import contact_sheet, write_picture
 from perturbations.suites import registry
 

@@ -85,8 +85,8 @@ class Kernel:
             numbers. None where a pixel kernel keeps every frame and its size.
         damage: of a "codec" one whose stream does not arrive as it is, `damage(realization, stream, **parameters) ->
             stream`; bytes of an MPEG transport stream. What a decoder makes of it is the result.
-        guide: what the kernel must know of the clip beside its frames: a name in `perturbations.guides`. It is the
-            kernel's second argument.
+        guide: what the kernel must know of the clip beside its frames: a name in `perturbations.models.guides`. It is
+            the kernel's second argument.
         version: raise it when the kernel's results change; every row made by the old one becomes stale.
         bounds: what each parameter may be; every parameter has one.
         joint: what parameters must fulfil together.

@@ -1,4 +1,4 @@
-# What all rules share. Their functions are those of CorpusRules (perturbations/plan/rules.py), and of each feature's own.
+# What all rules share. Their functions are those of CorpusRules (perturbations/corpus/rules.py), and of each feature's own.
 import os
 import subprocess
 import sys
@@ -8,8 +8,8 @@ from snakemake.logging import logger
 
 from perturbations.base import shown
 from perturbations.base.errors import did_you_mean
-from perturbations.guides.registry import ANALYSES
-from perturbations.status import run_lines
+from perturbations.models.guides.registry import ANALYSES
+from perturbations.report import run_lines
 
 # The profiles let Snakemake print little; this prints the jobs of a run, how far it is, and what failed.
 run_lines.add_to(logger)
@@ -77,7 +77,7 @@ def at_the_end(*words):
 
 def list_failures():
     """At the run's end, list what failed."""
-    from perturbations.status import status
+    from perturbations.report import status
 
     if failures := status.failures(status.collect(CONFIG.at(""))):
         say(f"In {PREFIX}:\n{failures}" if PREFIX.parts else failures)

@@ -19,8 +19,8 @@ if ABSENT := [name for name in ("duckdb", "jinja2", "pyarrow") if find_spec(name
 
 from perturbations.base import things
 from perturbations.config import file as config_file
-from perturbations.plan import paths
-from perturbations.plan.rules import CorpusRules, doubled, user_mistakes
+from perturbations.corpus import paths
+from perturbations.corpus.rules import CorpusRules, doubled, user_mistakes
 
 
 include: "mixes.smk"

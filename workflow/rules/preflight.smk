@@ -3,8 +3,8 @@ from contextlib import chdir
 
 
 def check_before():
-    from perturbations.preflight import check as preflight
-    from perturbations.preflight import work
+    from perturbations.report import check as preflight
+    from perturbations.report import work
 
     # No job has begun, so nothing else looks where the process is.
     with user_mistakes(), chdir(CONFIG.at("")):

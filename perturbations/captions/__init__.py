@@ -1,1 +1,0 @@
-"""How perturbed captions are made."""

@@ -1,0 +1,151 @@
+"""Whether results compare with published ones: what is known of a corpus and of a result, decided in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from perturbations.base import shown
+from perturbations.corpus import recipe
+from perturbations.corpus.clip_rows import offline_roles
+from perturbations.corpus.tally import Tally
+from perturbations.manifest.kinds import ClipRow, TextRow
+from perturbations.manifest.sets import ids_sha256
+from perturbations.models import registry as models
+from perturbations.suites import published as tables
+from perturbations.suites import registry
+
+_LEAST_DB = 40.0
+"""The PSNR of stored against intended frames below which results are of other videos: that of the profile `high`."""
+
+_TABLES_OF = "released"
+"""The variant that made the published tables: the authors' code."""
+_AS_STORED = {"msrvtt_p": "video/released", "mm_robustness": "video/jpeg"}
+"""How the authors stored their videos or pictures, where they did so with loss."""
+
+
+def verdict(videos: Tally, texts: Tally, *, adapter: str) -> str:
+    """Whether results on these rows of one corpus are comparable with published ones, in one sentence.
+
+    It asks whether retrieval under the suite's perturbations was published for the dataset at all, for which split, and
+    how these rows differ from what was measured: variant, storage, stand-ins, parameters. The model, which
+    a corpus does not know, must be the papers' too.
+    """
+    first = videos.first or texts.first
+    if first is None:
+        return "not comparable with anything: nothing was made"
+    suite = first.suite
+    is_image = videos.has_pictures or tables.papers_of(suite, adapter, "image")  # a dataset has one of both
+    medium = "image" if is_image else "video"
+    modalities = [name for name, tally in ((medium, videos), ("text", texts)) if tally.rows]
+    reasons = [
+        *(reason for modality in modalities for reason in _unpublished(suite, modality, adapter)),
+        *_split(videos, texts, adapter),
+        *differences(videos, texts),
+    ]
+    if reasons:
+        return f"not comparable with published numbers: {'; '.join(dict.fromkeys(reasons))}"
+    papers = [tables.PAPERS[name] for name in tables.papers_of(suite, adapter, modalities[0])]
+    return f"comparable with published numbers of {' and '.join(papers)}, of the same model and weights"
+
+
+def differences(videos: Tally, texts: Tally) -> list[str]:
+    """How perturbed rows differ from what the authors made: variant, storage, stand-ins, guides, parameters."""
+    clips, captions = list(videos.distinct.values()), list(texts.distinct.values())
+    every: list[ClipRow | TextRow] = [*clips, *captions]
+    rows = [row for row in every if row.variant is not None]  # clean clips have none
+    return [
+        *_variant(rows),
+        *_storage(videos),
+        *_stand_ins(clips, captions),
+        *sorted({text for row in clips for text in _guide(row)}),
+        *_parameters(rows),
+    ]
+
+
+def _unpublished(suite: str, modality: str, adapter: str) -> Iterator[str]:
+    if tables.papers_of(suite, adapter, modality):
+        return
+    measured = tables.datasets_of(suite, modality)
+    what = {"image": "images", "video": "videos", "text": "captions"}[modality]
+    if not measured:
+        of_images = modality == "video" and tables.datasets_of(suite, "image")
+        yield f"no retrieval with {what} of {suite} was published" + (", only with images" if of_images else "")
+    else:
+        yield f"retrieval with {what} of {suite} was published for {', '.join(measured)}, not for {adapter}"
+
+
+def split_differences(adapter: str, listed: int, hashes: tables.SplitHashes) -> Iterator[str]:
+    """How what is listed differs from the adapter's published split, by its number and by the hashes that are known.
+
+    Nothing where no split was published.
+    """
+    published = tables.SPLITS.get(adapter)
+    if published is None:
+        return
+    if listed not in published:
+        printed = " or ".join(f"{number:,}" for number in published)
+        yield f"{listed:,} items are listed, and the published split of {adapter} has {printed}"
+    elif any(None not in pair and pair[0] != pair[1] for pair in zip(hashes, published[listed], strict=True)):
+        yield f"the {listed:,} listed items are not those of the published split of {adapter}"
+
+
+def _split(videos: Tally, texts: Tally, adapter: str) -> Iterator[str]:
+    """The parts of the published split that are not complete, or that it does not have."""
+    items = videos.items | texts.items
+    yield from split_differences(adapter, len(items), tables.SplitHashes(ids=ids_sha256(items)))
+    if adapter in tables.SPLITS and (lacking := {row.item_id for row in videos.failed}):
+        yield f"{len(lacking):,} of {len(items):,} clips lack a perturbation"
+
+
+def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
+    """The perturbations that the rows' variant makes otherwise than the authors' code."""
+    differing: dict[str, set[str]] = {}
+    for row in rows:
+        entry = registry.get(f"{row.suite}/{row.perturbation}")
+        own, theirs = (entry.others.get(str(variant), entry) for variant in (row.variant, _TABLES_OF))
+        if own is not theirs:
+            differing.setdefault(str(row.variant), set()).add(entry.name)
+    for variant, names in sorted(differing.items()):
+        listed = ", ".join(sorted(names))
+        yield f"the variant is {shown.name(variant)}; the authors' code makes these otherwise: {listed}"
+
+
+def _storage(videos: Tally) -> Iterator[str]:
+    lossy = {
+        storage: low
+        for (suite, storage), values in videos.losses.items()
+        if storage != _AS_STORED.get(suite) and (low := [value for value in values if value < _LEAST_DB])
+    }
+    if lossy:
+        values = [value for low in lossy.values() for value in low]
+        yield (
+            f"stored with loss ({shown.name(', '.join(sorted(lossy)))}): {min(values):.1f} to {max(values):.1f} dB "
+            f"against the intended frames, in {len(values):,} of {videos.rows:,} videos"
+        )
+
+
+def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[str]:
+    pairs = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
+    for text in {row.recipe for row in texts}:
+        parsed = recipe.recorded_text(text)
+        offline = (role for role in registry.get(parsed.key).makers if parsed.players.get(role) in models.stand_ins())
+        pairs |= {(parsed.perturbation, role) for role in offline}
+    if pairs:
+        listed = ", ".join(f"{shown.name(name)} ({shown.name(role)})" for name, role in sorted(pairs))
+        yield f"offline backends made {listed}"
+    named = {name for name, _ in pairs}
+    limits = {row.perturbation: registry.get(f"{row.suite}/{row.perturbation}").not_comparable for row in texts}
+    yield from (
+        f"offline, {shown.name(name)} {limit}" for name, limit in sorted(limits.items()) if limit and name in named
+    )
+
+
+def _guide(row: ClipRow) -> Iterable[str]:
+    """What a guide took that the authors' did not: donors out of the dataset itself, styles that are drawn."""
+    guide = recipe.recorded(row.recipe).guide_recipe if row.recipe and row.guide else None
+    return () if guide is None else guide.differences(row.dataset)
+
+
+def _parameters(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
+    if own := {str(row.perturbation) for row in rows if not recipe.is_published(row)}:
+        yield f"parameters are not the published ones: {', '.join(sorted(own))}"

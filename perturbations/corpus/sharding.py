@@ -1,0 +1,199 @@
+"""Which items a job handles, and the list files that say it to the jobs.
+
+Items are assigned to shards by a hash of their video's id and their own id. A shard holds the items whose hashes share
+a prefix; the prefix is as long as needed to hold at most `shard_size` items. So an item that is added or removed
+changes its own shard and usually no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+from perturbations.config import named_paths
+from perturbations.config.sections import Config
+from perturbations.corpus import costs, items, listed
+from perturbations.datasets import registry as datasets
+from perturbations.datasets.listing import Listing, Rejected
+from perturbations.manifest import layout
+from perturbations.manifest.kinds import MISSING, QUARANTINED, CaptionRow, SourceRow
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class DatasetPlan:
+    """The work for one collection, as far as it is known before any job."""
+
+    shards: tuple[str, ...]  # each has a list file
+    videos: Mapping[str, frozenset[str]]  # per shard, the ids of the videos that contain its items
+    listed: int  # items in the annotations
+    rejected: int  # items that cannot be used
+    captions: int = 0  # that can be used
+    rejected_captions: int = 0
+    largest: costs.ClipSize = costs.UNKNOWN
+
+
+def shards_of(
+    items: Sequence[_T], shard_size: int, item_id: Callable[[_T], str], video_id: Callable[[_T], str]
+) -> dict[str, list[_T]]:
+    """Split items into shards of at most `shard_size`, by the leading bits of a hash of their video's id and their id.
+
+    Clips of one video stay together where they fit into one shard. A shard is named after its smallest hash, so that
+    it keeps its name as long as it keeps its items.
+    Raises `ValueError` when more than `shard_size` items have one id.
+    """
+    return dict(sorted(_shards(items, shard_size, item_id, video_id)))
+
+
+def _shards(
+    items: Sequence[_T], shard_size: int, item_id: Callable[[_T], str], video_id: Callable[[_T], str]
+) -> Iterator[tuple[str, list[_T]]]:
+    hash_of_video = lru_cache(maxsize=50_000)(_hash)  # the items of a video often follow each other
+    # Each hash is followed by the item's index, which orders equal hashes.
+    hashed = sorted(
+        hash_of_video(video_id(item))[:16] + _hash(item_id(item))[:16] + index.to_bytes(8, "big")
+        for index, item in enumerate(items)
+    )
+    pending = [(0, 0, len(hashed))]
+    while pending:
+        depth, start, stop = pending.pop()
+        if stop - start > shard_size:
+            if depth == 256:
+                same = item_id(items[int.from_bytes(hashed[start][32:], "big")])
+                raise ValueError(f"more than {shard_size} items have the id {same!r}")
+            # The hashes are sorted: those of one prefix are adjacent, and those whose next bit is 0 come first.
+            middle = bisect_left(hashed, 1, start, stop, key=lambda key: key[depth // 8] >> (7 - depth % 8) & 1)
+            pending += [(depth + 1, start, middle), (depth + 1, middle, stop)]
+        elif start < stop:
+            members = [items[int.from_bytes(key[32:], "big")] for key in hashed[start:stop]]
+            yield f"s{_hash(hashed[start][:32].hex()).hex()[:12]}", sorted(members, key=item_id)
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+# --- collections ------------------------------------------------------------------------------------------------------
+
+_WHOLE, _COMPOSED = f"/{layout.WHOLE}", f"/{layout.COMPOSED}"
+
+COMPOSED_SHARD = "s0"
+"""The one shard of a dataset's instructions, which a job lists."""
+
+
+def whole(dataset: str) -> str:
+    """The name of the collection of a dataset's whole videos, from which its clips are cut."""
+    return dataset + _WHOLE
+
+
+def composed(dataset: str) -> str:
+    """The name of the collection of a dataset's composed queries, whose captions are the instructions."""
+    return dataset + _COMPOSED
+
+
+def is_composed(collection: str) -> bool:
+    """Whether a collection holds composed queries."""
+    return collection.endswith(_COMPOSED)
+
+
+def dataset_of(collection: str) -> str:
+    """The dataset that a collection belongs to."""
+    return collection.removesuffix(_WHOLE).removesuffix(_COMPOSED)
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+def plan_clips(config: Config, collection: str) -> DatasetPlan:
+    """Read a dataset's annotations, look for its videos, and write the lists of its clips and captions.
+
+    `collection` is the dataset's name, or `whole` of it. Files whose content stays the same are not touched.
+    Raises `ConfigError` and `AnnotationError`.
+    """
+    named_paths.check_backend_files(config)
+    name = dataset_of(collection)
+    dataset, work = config.datasets[name], Path(layout.WORK) / collection
+    listing = items.read(name, dataset, places=config.places)
+    if collection.endswith(_WHOLE):
+        listing = items.whole_videos(dataset, listing)
+    missing: list[Rejected] = []
+    if drawn := datasets.get(dataset.adapter).synthetic:
+        clips = [items.clip(item, dataset, str(work / "videos" / f"{item.item_id}.mp4")) for item in listing.items]
+        largest: costs.ClipSize = (drawn[0] * drawn[1], drawn[2])
+    else:
+        clips, missing = items.locate(dataset, listing)
+        largest = costs.largest(clips)
+    shards = shards_of(clips, config.shard_size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)
+    listed.write_shards(config.at(layout.folder("shard_list", dataset=collection)), shards)
+    unusable, rejected_captions = listing.rejected_items(), listing.rejected_captions()
+    _write_rejected(config, collection, "rejected", unusable, missing)
+    _write_rejected(config, collection, "rejected_captions", rejected_captions)
+    captions = sorted(_captions(name, listing), key=lambda caption: caption.caption_id)
+    listed.write(config.at(layout.at("all_captions", dataset=collection)), captions)
+    return DatasetPlan(
+        tuple(shards),
+        {shard: frozenset(clip.source_video_id for clip in members) for shard, members in shards.items()},
+        len(listing.items) + len(unusable),
+        len(unusable) + len(missing),
+        len(captions),
+        len(rejected_captions),
+        largest,
+    )
+
+
+CAPTIONS_PER_JOB = 1000
+
+
+def plan_captions(config: Config, collection: str) -> tuple[str, ...]:
+    """Read a dataset's captions, write their lists, and return their shards. Videos are not needed.
+
+    Raises `ConfigError` and `AnnotationError`.
+    """
+    if is_composed(collection):
+        return (COMPOSED_SHARD,)
+    listing = items.read(collection, config.datasets[collection], videos=False, places=config.places)
+    _write_rejected(config, collection, "rejected_captions", listing.rejected_captions())
+    shards = shards_of(
+        _captions(collection, listing),
+        CAPTIONS_PER_JOB,
+        lambda caption: caption.caption_id,
+        lambda caption: caption.item_id,
+    )
+    listed.write_shards(config.at(layout.folder("caption_list", dataset=collection)), shards)
+    return tuple(shards)
+
+
+def _captions(dataset: str, listing: Listing) -> list[CaptionRow]:
+    """The captions of a listing that are not empty."""
+    return [
+        CaptionRow(dataset=dataset, caption_id=item.caption_id(number), item_id=item.item_id, text=text)
+        for item in listing.items
+        for number, text in enumerate(item.texts)
+        if text
+    ]
+
+
+def _write_rejected(
+    config: Config, collection: str, kind: str, unusable: Sequence[Rejected], missing: Sequence[Rejected] = ()
+) -> None:
+    dataset = dataset_of(collection)
+    split = datasets.split_of(config.datasets[dataset])
+    rejected = [
+        SourceRow(
+            dataset=dataset,
+            split=split,
+            item_id=entry.item_id,
+            status=status,
+            stage="annotation",
+            error=entry.reason,
+        )
+        for status, entries in ((QUARANTINED, unusable), (MISSING, missing))
+        for entry in entries
+    ]
+    listed.write(config.at(layout.at(kind, dataset=collection)), sorted(rejected, key=listed.line))

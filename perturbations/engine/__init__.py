@@ -1,1 +1,0 @@
-"""How an item is made: source, frames, file, row."""

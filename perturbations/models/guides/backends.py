@@ -1,0 +1,57 @@
+"""The section `backends` of `config.yaml`: which models play the roles of guides and of captions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from perturbations.base.settings import Device, Strict, Whole
+from perturbations.models.guides.donor import OfflineEmbedding, PretrainedEmbedding
+from perturbations.models.guides.frost import Frost
+from perturbations.models.guides.main_object import OfflineMainObject, PretrainedMainObject
+from perturbations.models.guides.registry import GuideSettings
+from perturbations.models.guides.style import OfflineStyle, PretrainedStyle
+
+
+class CaptionBackend(Strict):
+    """Who perturbs captions."""
+
+    backend: Literal["offline", "pretrained"] = Field(
+        "offline", description="offline: rules, WordNet, a small sentence model; pretrained: what the papers used"
+    )
+
+
+class Backends(Strict):
+    """The models. Results of `offline` backends are not comparable with published numbers."""
+
+    device: Device = Field("cpu", description="where pretrained models run: cpu, cuda, cuda:1, mps")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="the precision they run in")
+    batch_clips: Whole = Field(
+        1,
+        ge=1,
+        le=1024,
+        description="clips that go through a model together: faster on a GPU, but a near tie may then depend on "
+        "which clips share a batch",
+    )
+    captions: CaptionBackend = Field(default_factory=CaptionBackend, description="the models of text perturbations")
+    embedding: Annotated[OfflineEmbedding | PretrainedEmbedding, Field(discriminator="backend")] = Field(
+        default_factory=OfflineEmbedding, description="finds similar clips, for event_insertion"
+    )
+    frost: Frost = Field(default_factory=Frost, description="the ice of mm_robustness/frost")
+    main_object: Annotated[OfflineMainObject | PretrainedMainObject, Field(discriminator="backend")] = Field(
+        default_factory=OfflineMainObject, description="finds the object that main_object_occlusion covers"
+    )
+    style: Annotated[OfflineStyle | PretrainedStyle, Field(discriminator="backend")] = Field(
+        default_factory=OfflineStyle, description="paints for style_transfer"
+    )
+
+    def roles(self) -> dict[str, Strict]:
+        """The settings of the models that guides use, by role."""
+        return {name: getattr(self, name) for name in ("embedding", "frost", "main_object", "style")}
+
+    def guide_settings(
+        self, *, variant: str = "released", sampled: int | None = None, donors: str = ""
+    ) -> GuideSettings:
+        """The settings of guides and analyses."""
+        return GuideSettings(backends=self, variant=variant, sampled=sampled, donors=donors)

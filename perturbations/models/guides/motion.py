@@ -1,0 +1,83 @@
+"""Motion: which pixels of each frame move most, and in which direction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from perturbations.base import storage
+from perturbations.base.progress import Tick, no_tick, ticking
+from perturbations.models.guides.registry import Analysis, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
+
+if TYPE_CHECKING:
+    from perturbations.media.footage import CleanClip
+    from perturbations.models.analysis.motion import FrameMotion
+    from perturbations.models.guides.registry import Before, Clips, Files, Parameters, Results
+
+
+def _analyse(recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
+    """Write the motion of each clip into its file: of `num_frames` sampled frames, or of all."""
+    from perturbations.media.clip import uniform_indices
+    from perturbations.models.analysis import motion
+
+    results: Results = []
+    for clip, target in zip(clips, files, strict=True):
+        assert target is not None
+        only = set(uniform_indices(recipe.num_frames, clip.num_frames)) if recipe.num_frames else None
+        about = {"recipe": recipe.text, "source_sha256": clip.sha256}
+        with storage.atomic_path(target) as temporary:
+            motion.write(temporary, _motions(clip, only, tick), about)
+            size, sha256 = temporary.stat().st_size, storage.sha256(temporary)
+        results.append({"backend": "{}", "bytes": size, "sha256": sha256})
+    return results
+
+
+def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Iterator[tuple[int, FrameMotion]]:
+    from perturbations.models.analysis import motion
+
+    follower = motion.Follower()
+    for frame in ticking(clip.frames(follower.needed(only)), tick):
+        follower.show(frame.image, frame.position)
+        if only is None or frame.position in only:
+            yield frame.position, follower(frame.position)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MotionGuide(GuideRecipe):
+    """The kernel gets the pixels of a frame that move most, and their direction."""
+
+    summary: ClassVar = "the clip's motion: optical flow, no model"
+    on_the_fly: ClassVar = True
+
+    kind: Literal["motion"] = "motion"
+    analysis: AnalysisRecipe
+
+    @classmethod
+    def settle(cls, settings: GuideSettings) -> MotionGuide:
+        """The recipe for the motion of the clip, from the configuration."""
+        return cls(analysis=ANALYSES["motion"].recipe(settings))
+
+    def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> Facts:
+        """Empty facts, if the clip's motion was analysed: it is too large for a row, and its file can be made again."""
+        known.row(item_id)
+        return Facts()
+
+    def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> object:
+        """The function position -> motion: from the analysis's file, or without one from the frames as they come."""
+        from perturbations.models.analysis import motion
+
+        return motion.Follower() if kept is None else motion.reader(kept, clip.height, clip.width)
+
+
+GUIDES = {"motion": MotionGuide}
+ANALYSES = {
+    "motion": Analysis(
+        name="motion",
+        version=2,
+        run=_analyse,
+        extension=".parquet",
+        more=lambda settings: {"num_frames": settings.sampled},
+    )
+}

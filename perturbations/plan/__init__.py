@@ -1,1 +1,0 @@
-"""What must be made: items, shards, recipes, targets, and what a rule asks of a job."""

@@ -1,1 +1,0 @@
-"""`perturb check`: what a run needs and will make, and what stops it before its first job."""

@@ -1,1 +1,0 @@
-"""Are manifests, and the files that they name, still true?"""
