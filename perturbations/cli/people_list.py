@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,7 +32,14 @@ def add(commands: Commands) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     lines, facts = _wanted(options.name, options.thing, cells=vars(options).get("cells", False))
-    print(json.dumps(facts, indent=2) if options.json else "\n".join(lines))
+    if options.json:
+        print(json.dumps(facts, indent=2))
+        return 0
+    # Without a terminal, as in `perturb list | grep fog`, a line is one line.
+    width = max(shutil.get_terminal_size((10_000, 24)).columns, 40)
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        print(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False))
     return 0
 
 
