@@ -140,10 +140,10 @@ def test_after_a_changed_caption_its_runs_are_made_again(evaluated: Project, tmp
 
 
 def test_another_seed_draws_its_order_and_its_mixture(evaluated: Project) -> None:
-    part = folder_of(evaluated, "work/tiny/evaluation") / "v2t/none-seed7.parquet"
+    part = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/mixed/none-seed7.parquet"
     changed(evaluated, seeds=[42, 7]).snakemake(str(part.relative_to(evaluated.root)), started=True)
     own, listed = (
-        [row for row in files.read_rows(path, RESULTS) if row.method == "none" and row.mix and row.suite == "mlvp"]
+        [row for row in files.read_rows(path, RESULTS) if row.method == "none"]
         for path in (part, part.with_name("adapted.parquet"))
     )
     assert {row.order for row in own} == {"seed 7"}
@@ -154,7 +154,7 @@ def test_another_seed_draws_its_order_and_its_mixture(evaluated: Project) -> Non
 
 def test_another_method_runs_alone(evaluated: Project) -> None:
     """The journals hold what was run before."""
-    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/adapted.jsonl"
+    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adapted.jsonl"
     before = journal.read_text().splitlines()
     project = changed(evaluated, methods=["tcr", "qbnorm", "dsl"])
     project.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)))

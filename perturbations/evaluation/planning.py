@@ -287,16 +287,17 @@ def _groups(config: configuration.Config, kind: str | None) -> dict[str, tuple[i
 
 
 FEW = 100
-"""Clips: of so few, the runs of a category take less time than the start of a job with its model."""
+"""Clips: of so few, the runs of a category take less time than the start of a job, if no video adapts the model."""
 
 
 def job_of(run: Run, group: str, listed: int) -> str:
-    """The job of a run, as its path names it: "v2t/query/mlvp/low/adapted", of a dataset of few clips "v2t/adapted".
+    """The job of a run, as its path names it: "v2t/query/mlvp/low/adapted"; of captions of few clips "t2v/adapted".
 
     `group` is of methods that run in the same jobs: other methods leave these jobs as they are.
     """
     category = re.sub(r"[^a-z0-9]", "_", category_of(run).lower())
-    return "/".join([run.direction, *([] if listed <= FEW else [run.side, run.suite, category]), group])
+    together = listed <= FEW and run.direction != "v2t"
+    return "/".join([run.direction, *([] if together else [run.side, run.suite, category]), group])
 
 
 def jobs(config: configuration.Config, dataset: str, listed: int, kind: str | None = None) -> dict[str, list[Run]]:
