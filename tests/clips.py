@@ -264,18 +264,18 @@ def video_rows(
 ) -> list[VideoRow]:
     """The rows of a shard of perturbed clips, as their job in `root` makes them.
 
-    The clips lie in `folder`. `known` is what analyses tell of them.
+    The clips lie in `folder`. `known` is what analyses know of them.
     """
     part = part or folder / "s0.parquet"
     output = [part] if wanted.storage == tiers.UNSTORED else [folder / f".{part.stem}.json", part]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as inputs, chdir(root):
-        told = known or Known()
+        analyses = known or Known()
         paths = _parts(
             Path(inputs),
             sources=(SOURCES, sources),
-            analysis=(ANALYSES, told.rows.values() or None),
-            donors=(ANALYSES, told.donors or None),
+            analysis=(ANALYSES, analyses.rows.values() or None),
+            donors=(ANALYSES, analyses.donors or None),
         )
         output = [path.relative_to(root) for path in output]
         rules_clips.videos(recipe=json.loads(wanted.text), output=output, **paths, **{"sound": True, **options})
