@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perturbations.api.arrays import list_perturbations, perturb
+    from perturbations.api.arrays import perturb
     from perturbations.api.captions import perturb_text
     from perturbations.api.corpus import Corpus
     from perturbations.api.corrupt import corrupt, names, parameters, severities
@@ -26,7 +26,6 @@ __all__ = [
     "Transform",
     "__version__",
     "corrupt",
-    "list_perturbations",
     "names",
     "open_clip",
     "parameters",
@@ -42,7 +41,6 @@ _HOMES = {
     "Corpus": "api.corpus",
     "Transform": "api.transform",
     "corrupt": "api.corrupt",
-    "list_perturbations": "api.arrays",
     "names": "api.corrupt",
     "open_clip": "api.opening",
     "parameters": "api.corrupt",

@@ -70,9 +70,10 @@ def test_a_name_without_its_suite() -> None:
 
 
 def test_what_is_asked_by_name() -> None:
-    assert set(perturbations.names()) | set(perturbations.names(kind="text")) == set(perturbations.list_perturbations())
-    assert perturbations.names("tampering") == perturbations.list_perturbations("tampering")
-    for name in perturbations.list_perturbations():
+    every = perturbations.names() + perturbations.names(kind="text")
+    assert every == [entry.key for kind in ("video", "text") for entry in registry.perturbations(None, kind)]
+    assert perturbations.names("tampering") == [entry.key for entry in registry.perturbations("tampering")]
+    for name in every:
         of_name = perturbations.severities(name)
         assert of_name == tuple(range(1, len(of_name) + 1))
         assert all(perturbations.parameters(name, severity) is not None for severity in of_name)

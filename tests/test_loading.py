@@ -126,6 +126,16 @@ def test_a_corpus_is_filtered(corpus: Corpus) -> None:
     assert [clip.item_id for clip in noisy.clean] == sorted(ITEMS)
 
 
+def test_an_item_is_found_by_either_form_of_its_letters(tmp_path: Path) -> None:
+    """macOS decomposes what it stores."""
+    rows = [clips.made_up_source(name) for name in ("cafe\u0301", "na\u00efve", "plain")]
+    files.write(tmp_path / "sources.parquet", SOURCES, rows, {"root": "."})
+    corpus = Corpus(tmp_path)
+    for name in ("caf\u00e9", "cafe\u0301"):
+        assert corpus.where(item=name).items == ["cafe\u0301"]
+    assert corpus.where(item=["nai\u0308ve", "plain"]).items == ["na\u00efve", "plain"]
+
+
 def test_a_file_that_is_gone_damaged_or_another_is_named(tree: Path, tmp_path: Path) -> None:
     shutil.copytree(tree, tmp_path / "tree")
     stored = Corpus(tmp_path / "tree/manifests/data/mlvp").where(perturbation="gaussian_noise", item="video1")[0]

@@ -63,7 +63,8 @@ def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: 
     path = clips.write_scene(tmp_path / "clip.mp4", scene(4, 48, 64))
     row = made_row("mlvp/fog", 2, LOSSLESS, path, tmp_path / "out")
     table = pd.DataFrame([values_of(row)]).set_index(["item_id", "perturbation", "severity"])
-    assert np.array_equal(perturbations.open_clip(table.iloc[0]), perturbations.open_clip(row))
+    for frame in (table, table.convert_dtypes()):  # with NaN, and with `pandas.NA`
+        assert np.array_equal(perturbations.open_clip(frame.iloc[0]), perturbations.open_clip(row))
     on_demand = table.assign(storage="recipe")
     with pytest.raises(perturbations.base.errors.ManifestError, match="lacks the column"):
         perturbations.open_clip(on_demand.iloc[0])

@@ -1,4 +1,4 @@
-"""Perturb clips that are in memory, and list the perturbations."""
+"""Perturb clips that are in memory."""
 
 from __future__ import annotations
 
@@ -28,14 +28,6 @@ from perturbations.suites import registry
 
 Frames = Image
 """T x H x W x 3, RGB, uint8."""
-
-
-def list_perturbations(suite: str | None = None, kind: registry.Medium | None = None) -> list[str]:
-    """The names `suite/name` of every perturbation, of one suite, or of one kind ("video" or "text").
-
-    Raises `UnknownPerturbationError` when there is no such suite.
-    """
-    return [entry.key for entry in registry.perturbations(suite, kind)]
 
 
 def perturb(

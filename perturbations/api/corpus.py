@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -16,6 +15,7 @@ from perturbations.api.clips import CLEAN, Clip
 from perturbations.base.errors import ManifestError, did_you_mean, short
 from perturbations.base.readers import Reader
 from perturbations.base.shown import plural
+from perturbations.base.storage import composed
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.companions import companion, companion_path, texts_of
 from perturbations.manifest.files import StoredRows, stored
@@ -34,6 +34,8 @@ from perturbations.manifest.kinds import (
 from perturbations.suites import registry
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from perturbations.api.torch_data import ClipDataset
 
 _KINDS = (VIDEOS, SOURCES, MIXES, MULTIMODAL)
@@ -91,22 +93,22 @@ class Corpus(Sequence[Clip]):
     @property
     def perturbations(self) -> list[str]:
         """The names of its perturbations, sorted; `clean` where it has clean clips."""
-        return sorted(self._values("perturbation"))
+        return self._values("perturbation")
 
     @property
     def severities(self) -> list[int]:
         """Its severities, sorted; 0 where it has clean clips."""
-        return sorted(self._values("severity"))
+        return self._values("severity")
 
     @property
     def text_perturbations(self) -> list[str]:
         """The names of the perturbations of its pairs' captions, sorted; none where it has no pairs."""
-        return sorted(self._values("text_perturbation") - {CLEAN})
+        return [name for name in self._values("text_perturbation") if name != CLEAN]
 
     @property
     def items(self) -> list[str]:
         """The ids of its items, sorted."""
-        return sorted(self._values("item_id"))
+        return self._values("item_id")
 
     def where(
         self,
@@ -136,8 +138,10 @@ class Corpus(Sequence[Clip]):
                 _check_names(members, own)
         chosen = np.ones(len(self), bool)
         for name, members in wanted.items():
-            own_values, codes = self._coded(name)
-            chosen &= np.array([value in members for value in own_values])[codes]
+            column = self._column(name)
+            if name == "item_id":  # by the form in which names are compared
+                column, members = column.map(composed), frozenset(map(composed, members))
+            chosen &= column.isin(members).to_numpy()
         return self._of(np.nonzero(chosen)[0])
 
     def filter(self, wanted: Callable[[Clip], bool]) -> Corpus:
@@ -217,28 +221,28 @@ class Corpus(Sequence[Clip]):
         return np.nonzero(complete & accepted)[0], np.nonzero(~complete)[0]
 
     @cached_property
-    def _columns(self) -> dict[str, pa.Array]:
+    def _columns(self) -> pd.DataFrame:
         """The columns by which clips are chosen, of all rows of the file; texts that repeat take memory once."""
         there = [name for name in _CHOSEN_BY if name in files.columns_in(self.path)]
-        table = files.read_columns(self.path, *there)
-        return {name: table[name].combine_chunks().dictionary_encode() for name in there}
+        frame: pd.DataFrame = files.read_columns(self.path, *there).to_pandas(strings_to_categorical=True)
+        for name, clean in _CHOSEN_BY.items():
+            if name not in frame:
+                frame[name] = clean
+            elif frame[name].isna().any():
+                frame[name] = frame[name].astype(object).fillna(clean)
+        return frame
 
-    def _values(self, name: str) -> set[Any]:
-        """The different values of the clips by which they are chosen."""
-        values, codes = self._coded(name)
-        return {values[code] for code in np.unique(codes)}
+    def _column(self, name: str) -> pd.Series:
+        """The values by which the clips are chosen."""
+        return self._columns[name].iloc[self._places]
 
-    def _coded(self, name: str) -> tuple[list[Any], NDArray[np.int64]]:
-        """The values of a column, and the place in these of each clip's value; clean clips have values of their own."""
-        clean = 0 if name == "severity" else CLEAN
-        if name not in self._columns:
-            return [clean], np.zeros(len(self), np.int64)
-        column = self._columns[name]
-        values = [*column.dictionary.to_pylist(), clean]
-        return values, np.asarray(pc.fill_null(column.indices, len(values) - 1))[self._places]
+    def _values(self, name: str) -> list[Any]:
+        """The different ones, sorted."""
+        return sorted(self._column(name).unique().tolist())
 
 
-_CHOSEN_BY = ("perturbation", "severity", "item_id", "text_perturbation")
+_CHOSEN_BY: dict[str, Any] = {"perturbation": CLEAN, "severity": 0, "item_id": "", "text_perturbation": CLEAN}
+"""The columns by which clips are chosen, and what clean clips have in them."""
 
 
 def _manifest_of(path: Path) -> Path:

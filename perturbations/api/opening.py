@@ -159,7 +159,9 @@ def typed_row(row: object) -> ClipRow | SourceRow:
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value))
+    # `pandas.NA` by its type's name: who opens typed rows needs no pandas.
+    is_na = type(value).__name__ == "NAType"
+    return value is None or is_na or (isinstance(value, float) and np.isnan(value))
 
 
 def _plain(value: object) -> object:
