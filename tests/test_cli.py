@@ -103,6 +103,10 @@ SECONDS = ("0", "-1", "nan", "soon")
         (["export", "x", "--format", "hub", "-o", "y", "--cleann"], "did you mean --clean?"),
         (["verify", "--redner=1"], "did you mean --render?"),
         pytest.param(["check", "--config", "seed=1"], "did you mean --configfile?"),
+        (
+            ["retry", "--item", "-0aB"],
+            "argument; before a value that begins with a dash, write =",
+        ),
         (["init", ""], "the name is empty; `.` is the working directory"),
         (["verify", "--jobs", "two"], "must be a whole number, not 'two'"),
         *((["verify", "--stall-limit", wrong], f"must be seconds above 0, not '{wrong}'") for wrong in SECONDS),
@@ -131,7 +135,7 @@ def test_a_name_like_none_brings_none(name: str, capsys: pytest.CaptureFixture[s
 def test_list_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "mlvp", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["key"] for row in rows] == [entry.key for entry in registry.perturbations("mlvp")]
+    assert [row["key"] for row in rows] == [entry.key for entry in registry.perturbations("mlvp", "video")]
     assert run("list", "mlvp/fog", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
     entry = registry.get("mlvp/fog")
@@ -299,8 +303,8 @@ def test_what_starts_often_or_needs_no_model_imports_nothing_heavy(program: str,
 def test_perturbations_has_its_public_names() -> None:
     import perturbations
 
-    assert set(perturbations.__all__) >= {"list_perturbations", "perturb", "read_manifest", "open_clip"}
-    assert perturbations.list_perturbations("mlvp") == [entry.key for entry in registry.perturbations("mlvp")]
+    assert set(perturbations.__all__) >= {"names", "perturb", "read_manifest", "open_clip"}
+    assert perturbations.names("mlvp") == [entry.key for entry in registry.perturbations("mlvp", "video")]
     assert isinstance(
         perturbations.perturb(np.zeros((1, 4, 4, 3), np.uint8), "mlvp/fog", 1, seed=0, item_id="", fps=1), np.ndarray
     )

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from perturbations.base.errors import ConfigError, did_you_mean, short
 
@@ -44,6 +44,11 @@ class Parser(argparse.ArgumentParser):
             formatter.end_section()
         formatter.add_text(self.epilog)
         return formatter.format_help()
+
+    def error(self, message: str) -> NoReturn:
+        """End with the usage and a message, which says how a value is given that looks like an option."""
+        hint = "; before a value that begins with a dash, write =" if message.endswith("argument") else ""
+        super().error(message + hint)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse what is none of an argument's choices. argparse has no public place for this."""

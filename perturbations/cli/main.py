@@ -31,16 +31,14 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "start": {"init": "cli.people_init", "list": "cli.people_list"},
-    "perturb one video": {"video": "cli.people_clips"},
+    "perturb one video": {"video": "cli.people_clips", "preview": "report.commands"},
     "before, during and after a run": {
-        "check": "report.check_command",
-        **dict.fromkeys(("status", "retry"), "report.status_command"),
+        **dict.fromkeys(("check", "status", "retry"), "report.commands"),
         "verify": "cli.people_verify",
     },
     "use what a run made": {
         **dict.fromkeys(("export", "regenerate"), "cli.people_export"),
         **dict.fromkeys(("report", "score", "encode"), "evaluation.commands"),
-        "preview": "report.command",
     },
 }
 """The sections of `perturb --help` -> their commands -> the module whose `add` declares them; loaded when needed."""
@@ -130,12 +128,11 @@ def parser(command: str | None = None) -> Parser:
     )
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
     known = {name: module for names in COMMANDS.values() for name, module in names.items()}
-    listed = {}
-    for title, names in COMMANDS.items():
-        before = len(commands._get_subactions())
-        for module in dict.fromkeys(names.values()):
-            if known.get(command or "", module) == module:
-                importlib.import_module(f"perturbations.{module}").add(commands)
-        listed[title] = commands._get_subactions()[before:]
-    command_line.sections = listed
+    for module in dict.fromkeys(known.values()):
+        if known.get(command or "", module) == module:
+            importlib.import_module(f"perturbations.{module}").add(commands)
+    declared = commands._get_subactions()
+    command_line.sections = {
+        title: [action for action in declared if action.dest in names] for title, names in COMMANDS.items()
+    }
     return command_line

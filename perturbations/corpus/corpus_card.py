@@ -68,7 +68,7 @@ def card(
         f"- made by perturbations {shown.name(about.get('package_version'))}; "
         f"configuration {shown.name(about.get('config_digest'))}",
         "",
-        f"| perturbation | category | {words('clips')} | offline stand-ins for | PSNR against clean, dB, by severity |",
+        f"| perturbation | category | {words('clips')} | stand-ins for | PSNR against clean, dB, by severity |",
         "|---|---|---|---|---|",
     ]
     for entry in suite.perturbations:

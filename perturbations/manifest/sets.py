@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_type_hints
 
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import files
@@ -74,10 +74,12 @@ class Listed:
 def read_listed(path: Path) -> Listed | None:
     """The listed items' statuses in a manifest's metadata; None where it has none. Raises `ManifestError`."""
     described = files.read_metadata(path).get(SET)
-    try:
-        return None if described is None else Listed(**{name: described[name] for name in described if name != SKIPPED})
-    except TypeError:
-        raise ManifestError(f"{path} does not say in the way of manifests what was listed") from None
+    if described is None:
+        return None
+    values = {name: own for name, own in described.items() if name != SKIPPED} if isinstance(described, dict) else {}
+    if {name: type(own) for name, own in values.items()} != get_type_hints(Listed):
+        raise ManifestError(f"{path} does not say in the way of manifests what was listed")
+    return Listed(**values)
 
 
 def ids_sha256(item_ids: Iterable[str]) -> str:

@@ -23,13 +23,14 @@ from perturbations.manifest import files, layout, locations, sets
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.kinds import CAPTIONS, COMPLETE, QUARANTINE, VIDEOS, VideoRow
 from perturbations.report import pages, previews
+from perturbations.report.preview import moves_frames
 from perturbations.suites import registry
 
 _MOST_REASONS = 100
 _MOST_CAPTIONS = 5
 _COLUMNS = (
     *("dataset", "item_id", "suite", "perturbation", "severity", "level", "status", "variant", "seed", "storage"),
-    *("backend", "bytes", "frame_count", "source_frame_count", "psnr_db", "ssim", "storage_psnr_db", "source_path"),
+    *("backend", "bytes", "psnr_db", "ssim", "storage_psnr_db", "source_path"),
 )
 
 
@@ -51,7 +52,7 @@ def corpus_page(videos: Path, page: Path) -> None:
         item: [locations.located(rows[at], root) for at in complete.index[complete["item_id"] == item].tolist()]
         for item in previews.chosen(complete["item_id"].value_counts().to_dict())
     }
-    items = previews.of_items(chosen, names, root)
+    items = {item: previews.of_item(members, names, root) for item, members in chosen.items()}
     captions = texts_of(row for row in companion(videos, CAPTIONS) if row.item_id in items)
     sizes = [(row.width, row.height) for members in chosen.values() for row in members]
     links = {
@@ -166,7 +167,7 @@ def _line(name: str, rows: pd.DataFrame) -> dict[str, object]:
         "category": rows["level"].iloc[0],
         "complete": len(complete),
         "quarantined": len(rows) - len(complete),
-        "size": shown.size(int(complete["bytes"].sum())),
+        "size": shown.size(size) if (size := int(complete["bytes"].sum())) else "",
         "stand_ins": ", ".join(
             sorted({role for own in set(complete["backend"].dropna()) for role in offline_roles(own)})
         ),
@@ -182,8 +183,6 @@ _MEASURES = {
         "another size, which cannot be compared.",
     ),
     "ssim": ("SSIM against the clean clip", "Higher is closer to the clean clip; 1 is the same. Means over clips."),
-    "kB": ("Size of the stored file, kB", "Means over clips."),
-    "length": ("Length, % of the clean clip", "Frames, in percent of the source's; means over clips."),
 }
 """The title of each table, and how to read it."""
 
@@ -191,11 +190,7 @@ _MEASURES = {
 def _table(complete: pd.DataFrame, names: Sequence[str], measure: str) -> dict[str, Any]:
     """A measure by perturbation and severity; no rows where nothing was measured."""
     title, note = _MEASURES[measure]
-    length = 100 * complete["frame_count"] / complete["source_frame_count"]
-    frame = complete.assign(kB=complete["bytes"] / 1000, length=length)
-    if measure == "length":
-        frame = frame[frame["perturbation"].isin(frame["perturbation"][length != 100])]
-    cells = frame.groupby(["perturbation", "severity"])[measure]
+    cells = complete.groupby(["perturbation", "severity"])[measure]
     means = (cells.agg(_mean_psnr) if measure == "psnr_db" else cells.mean()).unstack()
     means = means.reindex([name for name in names if name in means.index]).astype(float)
     rows = [(name, [_cell(measure, value) for value in row]) for name, *row in means.itertuples(name=None)]
@@ -214,9 +209,7 @@ def _cell(measure: str, value: float) -> tuple[str, int | None]:
         return "-", None
     if measure == "psnr_db":
         return "∞" if value == math.inf else f"{value:.1f}", _shade((40 - value) / 32)
-    if measure == "ssim":
-        return f"{value:.3f}", _shade(1 - value)
-    return (f"{value:.0f}" if measure == "length" else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"), None
+    return f"{value:.3f}", _shade(1 - value)
 
 
 def _shade(share: float) -> int:
@@ -237,7 +230,7 @@ def _cards(
             href = pages.href(root / row.path, output) if row.path and plays else ""
             own = {"severity": row.severity, "preview": preview, "measured": _numbers(row), "href": href}
             of_severities.append(own)
-        whole = any(previews.moves_frames(row) for row, _ in pairs)
+        whole = any(moves_frames(row) for row, _ in pairs)
         yield {"name": name, "category": pairs[0][0].level, "whole": whole, "severities": of_severities}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,15 +18,16 @@ import numpy as np
 
 from perturbations.base import shown, storage, templates
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, layout, sets
+from perturbations.manifest import files, layout, parquet, sets
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS
 from perturbations.report import pages
 from perturbations.report.feature import FEATURE
 
 _MOST_REASONS = 50
 _ENDINGS = (".parquet", ".html", ".md", ".svg", ".png")
-_SECTIONS = {VIDEOS.name: "Perturbed videos", TEXTS.name: "Perturbed captions"}
-_EVALUATIONS = "Evaluations"
+_RESULTS = "results"
+"""The kind of results that the page of results shows."""
+_SECTIONS = {VIDEOS.name: "Perturbed videos", TEXTS.name: "Perturbed captions", _RESULTS: "Evaluations"}
 _TARGETS = {"adaptation": "tta", "evaluation": "evaluate", "composed": "composed"}
 """The folder of a dataset's results -> what the name of their target begins with."""
 _NAMES = {
@@ -35,8 +36,6 @@ _NAMES = {
     layout.name("preview"): "contact sheet",
     layout.name("quarantine"): "quarantined rows",
 }
-_RESULTS = "results"
-"""The kind of results that the page of results shows."""
 _OF_CAPTIONS = {layout.name(kind) for kind in ("texts", "text_statistics", *FEATURE.caption_files)}
 
 
@@ -47,23 +46,24 @@ def index(root: Path = Path()) -> Path:
     """
     output = root / layout.at("index")
     lying = sorted(path for path in _files(output.parent) if path != output)
-    sections: dict[str, list[dict[str, Any]]] = {name: [] for name in (*_SECTIONS.values(), _EVALUATIONS)}
+    sections: dict[str, list[dict[str, Any]]] = {name: [] for name in _SECTIONS.values()}
     lacking: list[dict[str, object]] = []
     unreadable: list[tuple[str, str, str]] = []
     linked: set[Path] = set()
     for path in filter(layout.is_manifest, lying):
         try:
-            about = files.read_metadata(path)
-            kind = str(about.get("kind"))
+            known = files.kind_of(path)
+            with parquet.opened_as(path, known):  # which has the columns of its kind
+                kind = known.name
             reasons = pages.reasons(files.read_rows(path, QUARANTINE)) if kind == QUARANTINE.name else []
             if reasons:
                 more = max(0, len(reasons) - _MOST_REASONS)
                 name, href = _link(path, output)
                 lacking.append({"name": name, "href": href, "reasons": reasons[:_MOST_REASONS], "more": more})
-            if section := _SECTIONS.get(kind, _EVALUATIONS if kind.endswith(_RESULTS) else None):
+            if section := _SECTIONS.get(kind):
                 page = [own for own in lying if kind == _RESULTS and own == root / layout.at("results_page")]
                 beside = page + _beside(path, kind, lying)
-                sections[section].append(_entry(path, kind, about, beside, output))
+                sections[section].append(_entry(path, kind, beside, output))
                 linked |= {path, *beside}
         except (ManifestError, OSError) as error:
             reason = " ".join(str(error).replace(f"{root}/", "").split())
@@ -117,19 +117,22 @@ def _link(path: Path, output: Path) -> tuple[str, str]:
 def _beside(path: Path, kind: str, lying: Sequence[Path]) -> list[Path]:
     """The files that belong to a manifest, a page first: of a suite's folder, those of videos or those of captions."""
     others = [other for other in lying if other.parent == path.parent and other != path]
-    if kind in _SECTIONS:
+    if kind != _RESULTS:
         others = [other for other in others if (other.name in _OF_CAPTIONS) == (kind == TEXTS.name)]
     return sorted(others, key=lambda other: _NAMES.get(other.name, "") != "page")
 
 
-def _entry(path: Path, kind: str, about: Mapping[str, object], beside: Sequence[Path], output: Path) -> dict[str, Any]:
+def _entry(path: Path, kind: str, beside: Sequence[Path], output: Path) -> dict[str, Any]:
     """A manifest and what belongs to it: names and links, the manifest's rows last."""
     below = path.relative_to(output.parent).parts
     links = [(_NAMES.get(other.name, other.name), other) for other in beside] + [("rows", path)]
     paths = files.read_columns(path, "source_path")["source_path"] if kind == VIDEOS.name else []
     is_still = len(paths) > 0 and storage.is_picture(paths[0].as_py())
     size = files.stored_bytes(path) if kind == VIDEOS.name else 0
-    if kind in _SECTIONS:
+    if kind == _RESULTS:
+        name, count = " / ".join(below[:-1]), _headline(path)
+        target = f"{_TARGETS[below[1]]}_{below[0]}" if len(below) > 2 and below[1] in _TARGETS else ""
+    else:
         # A manifest that was put elsewhere is called by its folders; no target makes it there.
         place = layout.place_of(f"{layout.MANIFESTS}/{'/'.join(below)}")
         dataset, suite = (place[1]["dataset"], place[1]["suite"]) if place else ("", "")
@@ -138,14 +141,9 @@ def _entry(path: Path, kind: str, about: Mapping[str, object], beside: Sequence[
         clips = output.parents[1] / layout.clips_below(Path(layout.MANIFESTS, *below[:-1]))
         words = partial(shown.in_words_of, pictures=is_still)
         links += [(words("videos"), clips)] if kind == VIDEOS.name and clips.is_dir() else []
-        listed, noun = sets.read_listed(path), "captions" if kind == TEXTS.name else words("clips")
-    else:
-        name, listed, noun = " / ".join(below[:-1]), None, ""
-        target = f"{_TARGETS[below[1]]}_{below[0]}" if len(below) > 2 and below[1] in _TARGETS else ""
-    if listed is not None:
-        count = f"{listed.complete:,} of {listed.listed:,} {noun}, {listed.scenarios:,} scenarios"
-    else:
-        count = (_headline(path) if kind == _RESULTS else "") or shown.plural(int(str(about.get("rows", 0))), "row")
+        count, noun = shown.plural(files.stored_rows(path), "row"), "captions" if kind == TEXTS.name else words("clips")
+        if listed := sets.read_listed(path):
+            count = f"{listed.complete:,} of {listed.listed:,} {noun}, {listed.scenarios:,} scenarios"
     pictures = [pages.href(other, output) for other in beside if other.name == layout.name("preview")]
     return {
         "name": name,
@@ -161,17 +159,19 @@ def _entry(path: Path, kind: str, about: Mapping[str, object], beside: Sequence[
 
 
 def _headline(path: Path) -> str:
-    """The number of an evaluation: the mean R@1 of its best method on perturbed queries, beside that on clean ones."""
+    """The number of an evaluation: the mean R@1 of its best method on perturbed queries, beside that on clean ones.
+
+    Where nothing is perturbed, the best on clean queries.
+    """
     rows = files.read_columns(path, "label", "direction", "suite", "recall_at_1").to_pandas()
     rows["side"] = np.where(rows["suite"] == "clean", "clean", "perturbed")
-    means = rows.pivot_table("recall_at_1", ["label", "direction"], "side")
-    if "perturbed" not in means:
-        return ""
-    label, direction = means["perturbed"].idxmax()
-    perturbed, clean = means.reindex(columns=["perturbed", "clean"]).loc[(label, direction)]
-    of_clean = "" if np.isnan(clean) else f", {clean:.1f} clean"
-    methods = shown.plural(rows["label"].nunique(), "method")
-    return f"R@1 {perturbed:.1f} perturbed{of_clean}: {label}, {direction}, the best of {methods}"
+    means = rows.pivot_table("recall_at_1", ["label", "direction"], "side").reindex(columns=["perturbed", "clean"])
+    means = means.dropna(axis="columns", how="all")
+    if means.empty:
+        return shown.plural(len(rows), "row")
+    label, direction = means.iloc[:, 0].idxmax()
+    numbers = ", ".join(f"{value:.1f} {side}" for side, value in means.loc[(label, direction)].dropna().items())
+    return f"R@1 {numbers}: {label}, {direction}, the best of {shown.plural(rows['label'].nunique(), 'method')}"
 
 
 def _space(root: Path, videos: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import cv2
@@ -13,8 +14,7 @@ import numpy as np
 from perturbations.api.opening import open_clip
 from perturbations.base import storage
 from perturbations.base.arrays import Image
-from perturbations.base.errors import ManifestError
-from perturbations.base.storage import composed
+from perturbations.base.errors import UnknownPerturbationError
 from perturbations.corpus import clean_clips, recipe, rendering, tiers
 from perturbations.corpus.clean_clips import source_of
 from perturbations.manifest import files, locations
@@ -24,6 +24,7 @@ from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.media.footage import CleanClip
 from perturbations.models.guides import registry as guides
 from perturbations.models.guides.registry import AnalysisRecipe
+from perturbations.report import pages
 from perturbations.report.sheet import contact_sheet, write_picture
 from perturbations.suites import registry
 
@@ -143,48 +144,39 @@ def _begun(source: CleanClip, place: int) -> CleanClip:
 
 
 def preview(videos: Path, output: Path) -> None:
-    """Draw all perturbations and severities of the first complete item of a `videos` manifest."""
-    from_manifest(videos, output, item=None, names=None, severities=range(1, 8))
+    """Draw all perturbations and severities of the first complete item of a `videos` manifest.
 
-
-def from_manifest(
-    path: Path, output: Path, *, item: str | None, names: Sequence[str] | None, severities: Sequence[int]
-) -> None:
-    """Draw the middle frame of one stored item of a `videos` manifest per perturbation; `names` None means all.
-
-    The sheet of a manifest without any complete row, because every clip is quarantined, says so.
-    Raises `ManifestError` when no row of the item is complete, or none of these names.
+    The sheet of a manifest without any complete row, because every clip is quarantined, says so. Raises
+    `ManifestError`.
     """
-    about = files.read_metadata(path)
-    complete = [row for row in files.read_rows(path, VIDEOS) if row.status == COMPLETE]
-    if item is None and not complete:
-        of = f"{about.get('suite', 'the corpus')} on {about.get('dataset', 'no dataset')}"
-        _write([], [], f"{of}: no picture, because every clip is quarantined or missing", output)
-        return
-    shown = [
-        row
-        for row in complete
-        if (item is None or composed(item) == composed(row.item_id))
-        and (names is None or not {row.suite, row.perturbation, f"{row.suite}/{row.perturbation}"}.isdisjoint(names))
-        and row.severity in severities
-    ]
-    if not shown:
-        raise ManifestError(f"{path} has no complete row{'' if item is None else f' of {item!r}'} to draw")
-    first, root = shown[0], locations.root_of(path, about)
-    own = [locations.located(row, root) for row in shown if row.item_id == first.item_id]
-    by_key = {(row.perturbation, row.severity): row for row in own}
-    every = sorted({row.severity for row in own})
-    clean = functools.cache(
-        lambda temporal: _in_one(clean_frames(own[0], functools.partial(_places, temporal=temporal)))
-    )
+    about, rows = files.read_metadata(videos), files.read_rows(videos, VIDEOS)
+    complete = ([row for row in own if row.status == COMPLETE] for _, own in groupby(rows, lambda row: row.item_id))
+    members, root = next(filter(None, complete), []), locations.root_of(videos, about)
+    by_key = {(row.perturbation, row.severity): locations.located(row, root) for row in members}
+    severities = sorted({severity for _, severity in by_key})
+    nothing = f"{about.get('suite', 'the corpus')} on {about.get('dataset', 'no dataset')}: no picture, because every "
+    nothing += "clip is quarantined or missing"
+    title = f"{members[0].dataset}: {members[0].item_id}" if members else nothing
     lines: list[tuple[str, list[Image | None]]] = []
-    for entry in registry.perturbations(first.suite):
-        places = functools.partial(_places, temporal=entry.moves_frames)
-        rows = [by_key.get((entry.name, severity)) for severity in every]
-        if any(rows):
-            pictures = [None if row is None else _in_one(perturbed_frames(row, places)) for row in rows]
-            lines.append((entry.name, [clean(entry.moves_frames), *pictures]))
-    _write(lines, every, f"{first.dataset}: {first.item_id}", output)
+    clean: dict[bool, Image] = {}
+    for name in pages.in_order({row.suite for row in members}, {row.perturbation for row in members}):
+        shown = [by_key.get((name, severity)) for severity in severities]
+        first = next(filter(None, shown))
+        temporal = moves_frames(first)
+        places = functools.partial(_places, temporal=temporal)
+        clean[temporal] = clean[temporal] if temporal in clean else _in_one(clean_frames(first, places))
+        pictures = [None if row is None else _in_one(perturbed_frames(row, places)) for row in shown]
+        lines.append((name, [clean[temporal], *pictures]))
+    _write(lines, severities, title, output)
+
+
+def moves_frames(row: VideoRow) -> bool:
+    """Whether the frames of a clip are not where its clean clip has them, so that all of the clip is shown."""
+    try:
+        moved = registry.get(f"{row.suite}/{row.perturbation}").moves_frames
+    except UnknownPerturbationError:  # it is not installed here
+        moved = False
+    return moved or row.frame_count != row.source_frame_count
 
 
 # --- frames of stored clips -------------------------------------------------------------------------------------------

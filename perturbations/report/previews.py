@@ -13,13 +13,12 @@ import cv2
 import numpy as np
 
 from perturbations.base.arrays import Image, uniform_indices
-from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError
+from perturbations.base.errors import ManifestError, MediaError
 from perturbations.base.storage import Profile, is_picture
 from perturbations.manifest.kinds import VideoRow
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
 from perturbations.report import preview
-from perturbations.suites import registry
 
 _FRAMES, _RATE = 16, 8  # of all previews, so that those side by side stay in step
 _LATEST = 60  # no frame before it is skipped: of a long clip, only the beginning is decoded
@@ -29,8 +28,7 @@ _PROFILE = Profile(
 )
 _TIMING = Timing(Fraction(1, _RATE), Fraction(_RATE))
 _QUALITY = 40  # of stills
-_ITEMS = 3
-_MOST_BYTES = 4_000_000  # of the previews on a page, as text; those of the first item are there in any case
+_ITEMS = 2
 
 
 Preview = Mapping[str, str]
@@ -42,55 +40,28 @@ ItemPreviews = tuple[dict[bool, Preview], dict[str, list[tuple[VideoRow, Preview
 the previews of each perturbation in order, each with its row, by severity."""
 
 
-def size_of(previews: ItemPreviews) -> int:
-    """How much the previews of an item take on a page, in characters."""
-    clean, perturbed = previews
-    shown = [*clean.values(), *(own for pairs in perturbed.values() for _, own in pairs)]
-    return sum(len(own["video"]) + len(own["still"]) for own in shown)
-
-
 def chosen(complete: Mapping[str, int]) -> list[str]:
-    """Up to three items to show, evenly spread over those with the most complete rows, whose numbers are given."""
+    """Up to two items to show, evenly spread over those with the most complete rows, whose numbers are given."""
     most = max(complete.values(), default=0)
     candidates = sorted(item_id for item_id, count in complete.items() if count == most)
     return list(dict.fromkeys(candidates[place * len(candidates) // _ITEMS] for place in range(_ITEMS) if candidates))
 
 
-def of_items(items: Mapping[str, Sequence[VideoRow]], names: Sequence[str], root: Path) -> dict[str, ItemPreviews]:
-    """The previews of each item, of as many as have room on a page.
+def of_item(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> ItemPreviews:
+    """The previews of an item; `rows` are complete and have absolute paths, `names` are the perturbations in order.
 
-    `items` are complete rows with absolute paths, `names` the perturbations in order. `root` is left out where a reason
-    names a file below it, so that a page does not say where it was made.
+    `root` is left out where a reason names a file below it, so that a page does not say where it was made.
     """
-    held: dict[str, ItemPreviews] = {}
-    for item_id, rows in items.items():
-        own = _of_item(rows, names, root)
-        if held and size_of(own) + sum(map(size_of, held.values())) > _MOST_BYTES:
-            break
-        held[item_id] = own
-    return held
-
-
-def _of_item(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> ItemPreviews:
     clean: dict[bool, Preview] = {}
     perturbed: dict[str, list[tuple[VideoRow, Preview]]] = {}
     for name in names:
         members = sorted((row for row in rows if row.perturbation == name), key=lambda row: row.severity)
-        whole = any(map(moves_frames, members))
+        whole = any(map(preview.moves_frames, members))
         if members and whole not in clean:
             clean[whole] = _preview(members[0], root, preview.clean_frames, whole)
         if members:
             perturbed[name] = [(row, _preview(row, root, preview.perturbed_frames, whole)) for row in members]
     return clean, perturbed
-
-
-def moves_frames(row: VideoRow) -> bool:
-    """Whether the frames of a clip are not where its clean clip has them, so that all of the clip is shown."""
-    try:
-        moved = registry.get(f"{row.suite}/{row.perturbation}").moves_frames
-    except UnknownPerturbationError:  # it is not installed here
-        moved = False
-    return moved or row.frame_count != row.source_frame_count
 
 
 def _places(held: int, fps: float, *, whole: bool) -> list[int]:

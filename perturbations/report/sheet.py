@@ -85,12 +85,9 @@ def write_picture(image: Image, path: Path) -> None:
     form = PICTURES.get(path.suffix.lower())
     if form is None:
         raise OutputError(f"cannot write {path}: its name must end in {', '.join(PICTURES)}")
-    try:
-        storage.remove_leftovers([path])  # of jobs that were killed
-        with storage.atomic_path(path) as temporary:
-            Pictures.fromarray(image).save(temporary, form, quality=95)
-    except OSError as error:  # such as a folder of that name
-        raise OutputError(f"cannot write {path}: {error.strerror}; choose another file") from error
+    storage.remove_leftovers([path])  # of jobs that were killed
+    with storage.atomic_path(path) as temporary:
+        Pictures.fromarray(image).save(temporary, form, quality=95)
 
 
 def _drawable(text: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.base import progress, shown
-from perturbations.base.errors import ManifestError
+from perturbations.base.errors import ManifestError, cut
 from perturbations.corpus import journal, listed, sharding
 from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import SourceRow
@@ -176,7 +176,7 @@ def failures(status: Mapping[str, Any]) -> str:
         lines += _first([_failure_line(failure) for failure in status["failures"]])
     if jobs := status["failed_jobs"]:
         lines.append(f"{shown.plural(len(jobs), 'failed job')}; finished clips are kept:")
-        lines += _first([f"{_short(job['reason'])} ({shown.line(job['log'])})" for job in jobs])
+        lines += _first([f"{cut(job['reason'], _LONGEST)} ({shown.line(job['log'])})" for job in jobs])
     return "\n".join(lines)
 
 
@@ -189,10 +189,5 @@ def _failure_line(failure: Mapping[str, Any]) -> str:
     where = " ".join(filter(None, (failure[name] for name in ("dataset", "suite", "stage"))))
     items = ", ".join(map(repr, failure["items"]))
     more = ", ..." if failure["count"] > len(failure["items"]) else ""
-    return shown.line(f"{failure['count']:,} x {where}: {_short(failure['reason'])} ({items}{more})")
-
-
-def _short(reason: str) -> str:
-    """A reason on one line, cut where it is long."""
-    line = shown.line(" ".join(reason.split()))
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
+    reason = cut(" ".join(failure["reason"].split()), _LONGEST)
+    return shown.line(f"{failure['count']:,} x {where}: {reason} ({items}{more})")
