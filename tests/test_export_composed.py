@@ -54,8 +54,10 @@ def as_released(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def test_the_released_code_reads_the_files(tmp_path: Path) -> None:
-    paths = export("composed", written(tmp_path / "split"), tmp_path / "out", "splits", global_gallery=True)
-    assert [path.name for path in paths] == [official.ANNOTATIONS, official.POOL, official.GALLERIES]
+    done = export("composed", written(tmp_path / "split"), tmp_path / "out", "splits", global_gallery=True)
+    assert str(done) == "3 queries written, 0 failed, 0 quarantined"
+    held = {path.name for path in (tmp_path / "out").iterdir()}
+    assert held == {official.ANNOTATIONS, official.POOL, official.GALLERIES}
     queries, pool = as_released(tmp_path / "out")
     assert queries["video_clip_id"].tolist() == [query.clip_id for query in QUERIES]
     assert queries["instruction"].tolist() == [query.instruction for query in QUERIES]
@@ -109,7 +111,8 @@ def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleTy
     sources = [clips.source_row(clips.make(held / f"{name}.mp4", frames=2), name) for name in present]
     sources = [replace(row, dataset="demo") for row in sources]
     files.write(place / "sources.parquet", SOURCES, sources, {"root": "../.."})
-    assert tmp_path / "out/tasks.json" in export("mteb", written(place / "composed"), tmp_path / "out", "splits")
+    done = export("mteb", written(place / "composed"), tmp_path / "out", "splits")
+    assert str(done) == "2 queries written, 4 videos written, 0 existed, 1 failed, 0 quarantined"
     (task,) = loaded_tasks(tmp_path / "out")
     assert (task.metadata.category, task.metadata.modalities) == ("vt2v", ["video", "text"])
     task.load_data()

@@ -111,22 +111,6 @@ def test_scenarios_have_plain_names(small: Path) -> None:
     assert names.scenario(replace(mixed, mix="mixed_severity", share=None, perturbation="fog")) == "mixed_severity_fog"
 
 
-@pytest.mark.parametrize("name", ["hub", "croissant"])
-def test_more_clips_lie_in_subfolders(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(names, "FILES_PER_FOLDER", 2)
-    export(name, videos_of(tree), tmp_path / "out")
-    rows = pq.read_table(tmp_path / "out/data/fog_1/metadata.parquet").to_pylist()
-    assert [row["file_name"].split("/")[1] for row in rows] == ["0000", "0000", "0001", "0001", "0002"]
-    assert all((tmp_path / "out/data/fog_1" / row["file_name"]).is_file() for row in rows)
-    card = yaml.safe_load((tmp_path / "out/README.md").read_text("utf-8").split("---\n")[1])
-    assert card["configs"][1]["data_files"][0]["path"] == ["data/fog_1/metadata.parquet", "data/fog_1/videos/**"]
-    if name == "croissant":
-        described = json.loads((tmp_path / "out/croissant.json").read_text("utf-8"))
-        patterns = described["distribution"][-1]["includes"]
-        named = {path for pattern in [patterns] for path in (tmp_path / "out").glob(pattern) if path.is_file()}
-        assert named == set((tmp_path / "out").rglob("*.mp4"))
-
-
 @given(st.lists(st.integers(0, 5000), max_size=20), st.integers(1, 20_000))
 def test_shards_are_as_large_as_they_may_be(lengths: list[int], limit: int) -> None:
     groups = list(webdataset.split(lengths, limit, int))
@@ -158,6 +142,18 @@ def test_a_video_that_is_not_there_is_left_out_and_listed(
     if name == "hub":
         tables = (output / "data").glob("*/metadata.parquet")
         assert sum(pq.read_table(path).num_rows for path in tables) == total
+
+
+@pytest.mark.parametrize("name", ["hub", "mteb"])
+def test_a_clip_that_captions_lack_is_an_error_too(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tree / "clean/1.mp4").unlink()
+    texts = str(tree / "manifests/data/mm_robustness/captions.parquet")
+    assert main(["export", texts, "--format", name, "--clean", "-o", str(tmp_path / "out")]) == 1
+    printed = capsys.readouterr().out
+    assert "16 captions written, 4 videos written, 0 existed, 1 failed, 1 quarantined" in printed
+    assert [row["row"] for row in left_out(tmp_path / "out")] == [ITEMS[1], "bad"]
 
 
 def test_quarantined_rows_are_listed_without_being_an_error(tree: Path, tmp_path: Path) -> None:
@@ -378,9 +374,7 @@ def test_a_package_adds_a_format_by_an_entry_point(
     monkeypatch.syspath_prepend(tmp_path)
     things.use([])
     try:
-        assert registry.get("file_list").describe() == (
-            "file_list: the rows' files, JSON; takes videos, refuses nothing at 100 %."
-        )
+        assert registry.get("file_list").describe() == "file_list: 100 % of the rows' files, JSON; takes videos."
         words = ["--format", "file_list", "-o", str(tmp_path / "out")]
         assert main(["export", str(tree / "manifests/data/sources.parquet"), *words]) == 0
         listed = json.loads((tmp_path / "out/files.json").read_text("utf-8"))
@@ -417,7 +411,7 @@ def test_the_command_writes_captions_and_splits_shards(
 ) -> None:
     texts = tree / "manifests/data/mm_robustness/captions.parquet"
     assert main(["export", str(texts), "--format", "webdataset", "--clean", "-o", str(tmp_path / "texts")]) == 0
-    assert "2 lists of captions" in capsys.readouterr().out
+    assert "19 captions written, 0 failed" in capsys.readouterr().out
     assert main(["export", str(texts), "--format", "hub", "-o", str(tmp_path / "hub")]) == 0
     (table,) = (tmp_path / "hub/data").glob("*.parquet")
     rows = pq.read_table(table).to_pylist()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError
@@ -12,7 +11,7 @@ from perturbations.base.project import need_models
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.exports import registry
 from perturbations.exports.registry import MEGABYTE, Request
-from perturbations.manifest.kinds import RowKind
+from perturbations.manifest.kinds import MULTIMODAL, TEXTS
 
 
 def add(commands: Commands) -> None:
@@ -117,21 +116,12 @@ def _export(options: argparse.Namespace) -> int:
     )
     kind = files.kind_of(options.manifest)
     files.check(options.manifest, kind)
-    return _write(export, request, kind)
-
-
-def _write(export: registry.Export, request: Request, kind: RowKind[Any]) -> int:
-    from perturbations.manifest.kinds import MULTIMODAL, TEXTS
-
-    if kind.name == "composed_queries":  # of a feature
-        for path in export.write("splits", request):
-            print(f"{path}: {path.stat().st_size:,} bytes")
-        return 0
-    if kind == TEXTS:
-        print(f"{request.output}: {export.write('captions', request):,} lists of captions")
-        return 0
-    result: registry.Exported = export.write("pairs" if kind == MULTIMODAL else "videos", request)
+    result = export.write(_WRITTEN.get(kind.name, "videos"), request)
     for subject, problem in (*result.quarantined, *result.failed):
         print(f"  {shown.line(f'{request.manifest}: {subject}: {problem}')}")
     print(f"{request.output}: {result}")
     return 1 if result.failed else 0
+
+
+_WRITTEN = {"composed_queries": "splits", TEXTS.name: "captions", MULTIMODAL.name: "pairs"}
+"""The kind of corpus that a format is asked for, of the kinds of manifests that list no videos alone."""

@@ -10,17 +10,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from perturbations.base import storage
+from perturbations.base import shown, storage
 from perturbations.base.errors import AnnotationError, ConfigError, ManifestError, short
 from perturbations.composed import gallery_sets
 from perturbations.composed.split import ComposedQuery, PoolClip, Rows, Split, as_text, same_action, stored
 from perturbations.datasets import parsing
 from perturbations.datasets.listing import at
-
-if TYPE_CHECKING:
-    from perturbations.exports.registry import Request
+from perturbations.exports.registry import Exported, Request
 
 ANNOTATIONS, POOL, GALLERIES = "egocvr_annotations.csv", "egocvr_data.csv", "egocvr_annotations_gallery.csv"
 _BLOCK = 6  # distractors of a target, where there are so many
@@ -229,8 +226,8 @@ def _write_queries(split: Split, path: Path, galleries: Mapping[str, Iterable[Ro
             table.writerow([*texts, query.instruction, query.modified_caption, *(str([*rows]) for rows in members)])
 
 
-def write_splits(request: Request) -> list[Path]:
-    """Write `egocvr_annotations.csv`, `egocvr_data.csv` and `egocvr_annotations_gallery.csv`; returns their paths.
+def write_splits(request: Request) -> Exported:
+    """Write `egocvr_annotations.csv`, `egocvr_data.csv` and `egocvr_annotations_gallery.csv`.
 
     The galleries are those of the split: deduplicated where the split's are. Raises `ManifestError` where the released
     code would take a name or an instruction for a missing value, and `ConfigError` for an unknown gallery.
@@ -250,7 +247,8 @@ def write_splits(request: Request) -> list[Path]:
     if request.global_gallery:
         everywhere = "global_official" if "global_official" in split.galleries else "global_rows"
         columns["global_idx"] = gallery_sets.gallery(split, everywhere, deduplicate=deduplicate)
-    return write(split, request.output, galleries=columns)
+    write(split, request.output, galleries=columns)
+    return Exported(others=shown.plural(len(split.queries), "query"))
 
 
 def _check_missing(split: Split) -> None:

@@ -91,9 +91,12 @@ def finish(
     folder.finish(corpus.request.output, written, corpus.left_out)
     request, manifest = corpus.request, corpus.request.manifest
     front = _front(corpus, configs, features)
-    of_videos = f"{shown.plural(len(corpus.videos), corpus.in_words('clip'))} and "
     counted = shown.plural(corpus.count, {"queries": "query"}.get(corpus.records, corpus.in_words(corpus.records)[:-1]))
-    counted = f"{of_videos if corpus.videos and corpus.records != 'clips' else ''}{counted}"
+    clips = shown.plural(len(corpus.videos), corpus.in_words("clip"))
+    if corpus.videos and corpus.records != "clips":
+        counted = f"{clips} and {counted}"
+    elif corpus.videos and corpus.count != len(corpus.videos):  # of mixes, which show a clip several times
+        counted = f"{clips} in {shown.plural(corpus.count, 'row')}"
     if left_out := lost(corpus):
         counted += f"; {left_out}: `left_out.csv` has the reasons"
     citation = request.citation

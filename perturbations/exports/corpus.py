@@ -162,8 +162,8 @@ class ExportedCorpus:
 
     @property
     def left_out(self) -> list[LeftOut]:
-        """The rows that are not exported; of an export of captions, clips that failed."""
-        return [*self.failed, *(() if self.texts else self.quarantined)]
+        """The rows that are not exported."""
+        return [*self.failed, *self.quarantined]
 
     @property
     def identity(self) -> list[str]:
@@ -184,9 +184,9 @@ class ExportedCorpus:
         """A sentence about clips, about pictures where the clips are pictures."""
         return shown.in_words_of(text, pictures=self.has_pictures)
 
-    def result(self) -> Exported:
-        """What was written, for the command."""
-        return Exported(self.written, self.kept, tuple(self.failed), tuple(self.quarantined))
+    def result(self, others: str = "") -> Exported:
+        """What was written, for the command; `others` is what was beside or in place of videos."""
+        return Exported(self.written, self.kept, tuple(self.failed), tuple(self.quarantined), others)
 
 
 def read(
@@ -226,9 +226,9 @@ def read(
 
 
 def read_texts(request: Request, *, with_clips: bool = False) -> ExportedCorpus:
-    """The corpus of a manifest of perturbed captions, with clean captions and clips where they are requested.
+    """The corpus of a manifest of perturbed captions, with the clean captions where they are requested, and the clips.
 
-    Raises `ManifestError` for another kind of manifest, and without the manifests of clean captions and clips.
+    Raises `ManifestError` for another kind of manifest, and without a manifest that is needed.
     """
     path, kind = request.manifest, files.kind_of(request.manifest)
     if kind != TEXTS:
@@ -237,7 +237,7 @@ def read_texts(request: Request, *, with_clips: bool = False) -> ExportedCorpus:
     if not any(row.accepted for row in texts):
         raise ManifestError(f"{path} has no complete row to export")
     captions = _required(path, CAPTIONS) if request.clean else companion(path, CAPTIONS)
-    sources = _required(path, SOURCES) if with_clips or request.clean else []
+    sources = _required(path, SOURCES) if with_clips else []
     clean_texts = captions if request.clean else ()
     suites, about = {row.suite for row in texts if row.accepted}, files.read_metadata(path)
     corpus = ExportedCorpus(

@@ -84,7 +84,7 @@ def write(corpus: ExportedCorpus, records: Mapping[str, Sequence[Path]], videos:
         distribution += [*parts, described]
     if videos:
         what = corpus.in_words("The videos, which `file_name` names; the column `sha256` has the hash of each.")
-        distribution.append(_file_set("videos", what, "image/*" if corpus.has_pictures else "video/mp4", videos))
+        distribution.append(_file_set("videos", what, f"{'image' if corpus.has_pictures else 'video'}/*", videos))
     creators = [{"@type": "sc:Person", "name": name} for name in request.creator]
     named = {"license": request.license, "creator": creators, "citeAs": request.citation, "url": request.url}
     described = {

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from perturbations.base import shown
 from perturbations.base.errors import ManifestError
 from perturbations.exports import card, columns, corpus, croissant, folder, names, videos
 from perturbations.exports.corpus import ExportedClip, ExportedCorpus
@@ -22,8 +23,6 @@ _METADATA = "metadata.parquet"
 _VIDEOS = "videos"
 _FILE_NAME = pa.field("file_name", pa.string())
 
-_OTHER_FILES = 5  # of a repository: the card, the marker, the lists, the description
-
 
 def write_videos(request: Request) -> Exported:
     """Write a corpus of clips, or of pairs: each video once, and a row per caption that it is paired with.
@@ -31,7 +30,7 @@ def write_videos(request: Request) -> Exported:
     Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do.
     """
     exported = corpus.read(request)
-    names.check_files(sum(exported.counts.values()) + len(exported.counts) + _OTHER_FILES)
+    names.check_files(exported.counts.values())
     folder.claim(exported)
     of_pairs = exported.records == "pairs"
     schema = (columns.PAIR if of_pairs else columns.CLIP).insert(0, _FILE_NAME)
@@ -61,26 +60,27 @@ def write_videos(request: Request) -> Exported:
 write_pairs = write_videos
 
 
-def write_captions(request: Request) -> int:
+def write_captions(request: Request) -> Exported:
     """Write perturbed captions, one table per scenario; with clean clips, each caption with its clip in one table.
 
-    Returns the number of tables. Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
+    Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
     """
-    texts = corpus.read_texts(request)
-    names.check_files(sum(texts.counts.values()) + 1 + _OTHER_FILES)
+    texts = corpus.read_texts(request, with_clips=request.clean)
+    names.check_files(texts.counts.values())
     folder.claim(texts)
     data, tables = request.output / folder.DATA, list[Path]()
     if request.clean:
-        return _write_with_clips(texts, data)
+        _write_with_clips(texts, data)
+        return texts.result(shown.plural(texts.count, "caption"))
     for scenario, rows in texts.captions_by_scenario():
         tables.append(data / f"{scenario}.parquet")
         texts.count += columns.write(tables[-1], columns.CAPTION, [map(columns.of_caption, rows)])
     scenarios = [card.config(path.stem, [f"data/{path.name}"]) for path in tables]
     _finish(texts, tables, [], [card.config("default", ["data/*.parquet"]), *scenarios])
-    return len(tables)
+    return texts.result(shown.plural(texts.count, "caption"))
 
 
-def _write_with_clips(texts: ExportedCorpus, data: Path) -> int:
+def _write_with_clips(texts: ExportedCorpus, data: Path) -> None:
     """Write one table with a row per caption, which names its clean clip."""
     placed = _place(texts, data, list(texts.clips()))
     of_item = {clip.row.item_id: path.relative_to(data).as_posix() for clip, (path, *_) in placed.items()}
@@ -95,16 +95,11 @@ def _write_with_clips(texts: ExportedCorpus, data: Path) -> int:
     texts.lost = sum(len(rows) for _, rows in every) - texts.count
     everything = card.config("default", [f"data/{_METADATA}", f"data/{_VIDEOS}/**"])
     _finish(texts, [data / _METADATA], [*placed.values()], [everything])
-    return 1
 
 
 def _place(exported: ExportedCorpus, place: Path, clips: Sequence[ExportedClip]) -> dict[ExportedClip, VideoFile]:
     """Put the clips of a scenario into its folder: `videofolder` finds files below the folder of the table only."""
-    targets = {
-        clip: place / f"{_VIDEOS}/{names.subfolder(number, len(clips))}{clip.key}{videos.suffix(clip.row)}"
-        for number, clip in enumerate(clips)
-    }
-    return videos.place(exported, targets)
+    return videos.place(exported, {clip: place / _VIDEOS / f"{clip.key}{videos.suffix(clip.row)}" for clip in clips})
 
 
 def _finish(
@@ -118,9 +113,8 @@ def _finish(
         parts = "`video` is the clean clip of the caption."
     card.finish(exported, [*tables, *hashes], configs if tables else [], [_ABOUT[exported.records], parts])
     if exported.request.form == "croissant" and tables:
-        kept = (folder.DATA, _VIDEOS)
-        relative = (path.relative_to(exported.request.output) for path in hashes)
-        patterns = sorted({"/".join(part if part in kept else "*" for part in path.parts) for path in relative})
+        places = {path.parents[1].relative_to(exported.request.output / folder.DATA) for path in hashes}
+        patterns = sorted({f"{folder.DATA}/{'*/' if place.parts else ''}{_VIDEOS}/*" for place in places})
         croissant.write(exported, {exported.records: tables}, patterns)
     folder.write_sums(exported.request.output, hashes)
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perturbations.base import storage, tars
+from perturbations.base import shown, storage, tars
 from perturbations.base.errors import ManifestError, short
 from perturbations.exports import card, columns, corpus, folder, names, webdataset
 from perturbations.exports.corpus import ExportedClip, ExportedCorpus, PairedText
@@ -88,8 +88,8 @@ def write_videos(request: Request) -> Exported:
     return exported.result()
 
 
-def write_captions(request: Request) -> int:
-    """Write the task of accepted captions as queries, whose corpus is all complete clips; returns the scenarios.
+def write_captions(request: Request) -> Exported:
+    """Write the task of accepted captions as queries, whose corpus is all complete clips.
 
     Raises as `corpus.read_texts` and `folder.claim` do, and `ManifestError` where no caption has a clip.
     """
@@ -105,7 +105,7 @@ def write_captions(request: Request) -> int:
         texts.count += len(members)
         texts.lost += len(rows) - len(members)
     _finish(texts, {"t2v": scenarios}, "Queries are")
-    return len(scenarios)
+    return texts.result(shown.plural(texts.count, "caption"))
 
 
 def write_pairs(request: Request) -> Exported:
@@ -135,11 +135,11 @@ def write_pairs(request: Request) -> Exported:
     return exported.result()
 
 
-def write_splits(request: Request) -> list[Path]:
+def write_splits(request: Request) -> Exported:
     """Write the task of composed queries, a video and an instruction, whose corpus is the clips of the split's pool.
 
-    Returns the written files. A query whose clip, or all of whose targets, cannot be exported is left out. Raises
-    `ManifestError` where none is left, and as `folder.claim` does.
+    A query whose clip, or all of whose targets, cannot be exported is left out. Raises `ManifestError` where none is
+    left, and as `folder.claim` does.
     """
     listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
     pool = request.manifest.with_name(layout.name("composed_pool"))
@@ -158,7 +158,7 @@ def write_splits(request: Request) -> list[Path]:
     exported.count = len(answered)
     scenarios: dict[str, _Scenario] = {names.CLEAN: (queries, paths, answers, {})} if answered else {}
     _finish(exported, {"vt2v": scenarios}, "None is")
-    return [path for path in sorted(request.output.rglob("*")) if path.is_file()]
+    return exported.result(shown.plural(exported.count, "query"))
 
 
 def _target_names(text: str) -> list[str]:

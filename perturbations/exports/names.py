@@ -23,6 +23,8 @@ FILES_PER_FOLDER = 10_000
 FILES_PER_REPOSITORY = 100_000
 """What the Hugging Face Hub recommends at most (https://huggingface.co/docs/hub/storage-limits)."""
 
+_OTHER_FILES = 5  # of a repository: the card, the marker, the lists, the description
+
 _PLAIN = re.compile(r"(?!x[0-9a-f]{32}\Z)[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 _EXTENSIONS = (*VIDEO_EXTENSIONS, *storage.PICTURE_EXTENSIONS)
 
@@ -73,15 +75,16 @@ def named(*parts: str) -> str:
     return "_".join(part if _PLAIN.fullmatch(part) else _hashed(part) for part in parts)
 
 
-def check_files(count: int) -> None:
-    """Raise `OutputError` where a layout of one file per clip would have more files than a repository may."""
-    if count > FILES_PER_REPOSITORY:
+def check_files(counts: Iterable[int]) -> None:
+    """Raise `OutputError` where a layout of one file per clip, with so many in each folder, is more than the Hub holds.
+
+    The table of a folder is one file more, and the files of the repository itself a few.
+    """
+    counts = list(counts)
+    count, most = sum(counts) + len(counts) + _OTHER_FILES, max(counts, default=0)
+    if count > FILES_PER_REPOSITORY or most > FILES_PER_FOLDER:
         raise OutputError(
-            f"the layout would have {count:,} files, and a Hugging Face repository holds {FILES_PER_REPOSITORY:,} at "
-            "most: take --format webdataset, which packs them into shards, or export a part of the perturbations"
+            f"the layout would have {count:,} files, {most:,} of them in one folder, and a Hugging Face repository "
+            f"holds {FILES_PER_REPOSITORY:,} and {FILES_PER_FOLDER:,} at most: take --format webdataset, which packs "
+            "them into shards, or export a part of the perturbations"
         )
-
-
-def subfolder(place: int, count: int) -> str:
-    """The subfolder of the clip at a place of its scenario: none where one folder can hold them all."""
-    return "" if count <= FILES_PER_FOLDER else f"{place // FILES_PER_FOLDER:04d}/"

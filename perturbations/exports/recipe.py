@@ -15,25 +15,21 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from perturbations.base import project
+from perturbations.base import project, shown
 from perturbations.base.errors import ManifestError
-from perturbations.corpus.recipe import parse
 from perturbations.exports import card, corpus, croissant, folder
 from perturbations.exports.registry import Exported, Request
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
-    ANALYSES,
     CAPTIONS,
     PUBLISHED,
     SOURCE_STORAGE,
     SOURCES,
     VIDEOS,
-    AnalysisRow,
     ClipRow,
     RowKind,
     SourceRow,
 )
-from perturbations.manifest.registry import FILES
 
 _log = logging.getLogger("perturbations")
 
@@ -47,8 +43,6 @@ _ABOUT = (
 )
 
 FORMAT = "recipe"
-DONORS = "donors"
-"""The folder of another dataset's analyses, whose clips are inserted."""
 
 
 def write_videos(request: Request) -> Exported:
@@ -64,10 +58,7 @@ def write_videos(request: Request) -> Exported:
         raise ManifestError(f"{request.manifest} is of whole videos: export the manifest of the clips cut from them")
     exported = corpus.read(replace(request, clean=False), any_tier=True)
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))
-    texts = {row.recipe for row in exported.rows if isinstance(row, ClipRow) and row.recipe}
-    recipes = [parse(text) for text in texts]
-    donors = sorted({recipe.donors for recipe in recipes if recipe.donors is not None})
-    tables = _near(locations.lying(request.manifest).absolute(), root, donors)
+    tables = _near(locations.lying(request.manifest).absolute())
     folder.claim(exported)
     every = {path for _, rows, _ in tables.values() for row in rows for path in _sources(row)}
     top = os.path.commonpath([os.path.dirname(os.path.normpath(root / path)) for path in every]) if every else root
@@ -93,7 +84,7 @@ def write_videos(request: Request) -> Exported:
     card.finish(exported, written, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
     croissant.write(exported, records)
     _log.info("%s: its root is %s", request.output, digest)
-    return replace(exported.result(), recipes=exported.count)
+    return exported.result(f"recipes of {shown.plural(exported.count, 'clip')}")
 
 
 Table = tuple[RowKind[Any], Sequence[Any], Mapping[str, Any]]
@@ -114,25 +105,15 @@ def rewrite(table: Table, path: Path, rows: Iterable[Any], root: str) -> None:
     )
 
 
-def _near(videos: Path, root: Path, donors: Iterable[tuple[str, str]]) -> dict[str, Table]:
+def _near(videos: Path) -> dict[str, Table]:
     """The manifests that are published with one of videos, by their path from the dataset's folder.
 
-    `donors` are the datasets and analyses that its recipes take clips from. Analyses that keep files are left out.
     Raises `ManifestError` for a manifest that was changed after it was written.
     """
     top = videos.parents[1]
     paths = [top / layout.in_dataset(name, suite=videos.parent.name) for name in PUBLISHED]
     paths.append(top / layout.WHOLE / layout.name(SOURCES.name))
-    others = {layout.name(name) for name in FILES if name != ANALYSES.name}
-    analyses = top.glob(layout.in_dataset(ANALYSES.name, analysis="*"))
-    paths += sorted(path for path in analyses if path.name not in others)
-    named = {path.relative_to(top).as_posix(): path for path in paths}
-    for dataset, analysis in donors:
-        path = root / layout.at(ANALYSES.name, dataset=dataset, analysis=analysis)
-        if path not in named.values():
-            named[f"{DONORS}/{dataset}/{path.name}"] = path
-    tables = {name: read_table(path) for name, path in named.items() if path.is_file()}
-    return {name: own for name, own in tables.items() if own[0] != ANALYSES or not any(row.path for row in own[1])}
+    return {path.relative_to(top).as_posix(): read_table(path) for path in paths if path.is_file()}
 
 
 def _sources(row: object) -> list[str]:
@@ -151,8 +132,6 @@ def renamed(row: Any, named: Callable[[str], str]) -> Any:
     """A row whose paths of clean clips are changed; of other files of the publisher's, only the names are kept."""
     if isinstance(row, SourceRow):
         return replace(row, path=row.path and named(row.path))
-    if isinstance(row, AnalysisRow):
-        return replace(row, source_path=named(row.source_path))
     if not isinstance(row, ClipRow):
         return row
     guide = row.guide

@@ -161,9 +161,7 @@ def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe.Tabl
         raise ManifestError(f"{videos[0]} names no dataset and suite that can be folders: {short(dataset)}, {suite}")
     tables = {}
     for path in layout.manifests_below(data):
-        name = path.relative_to(data).as_posix()
-        donor = name.removeprefix(f"{recipe.DONORS}/")
-        below = donor if donor != name else f"{dataset}/{name}"
+        below = f"{dataset}/{path.relative_to(data).as_posix()}"
         place = layout.place_of(f"{layout.MANIFESTS}/{below}")
         if place is None or place[0] not in FILES:
             raise ManifestError(f"{path} is no table of an export of recipes")

@@ -6,7 +6,7 @@ A format's module has a function per kind of corpus that it takes: `write_videos
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -64,21 +64,22 @@ LeftOut = tuple[str, str]
 
 @dataclass(frozen=True)
 class Exported:
-    """The numbers of written and of already existing videos, and the rows without a video, with the reasons.
+    """The numbers of written and of already existing videos, and the rows that are left out, with the reasons.
 
-    `recipes` is the number of clips of which recipes are written, in place of videos.
+    `others` is what is written beside or in place of videos, in words: "19 captions", "recipes of 15 clips".
     """
 
-    written: int
-    kept: int
+    written: int = 0
+    kept: int = 0
     failed: Sequence[LeftOut] = ()
     quarantined: Sequence[LeftOut] = ()
-    recipes: int = 0
+    others: str = ""
 
     def __str__(self) -> str:
-        videos = f"{plural(self.written, 'video')} written, {self.kept:,} existed"
-        summary = f"recipes of {plural(self.recipes, 'clip')} written" if self.recipes else videos
-        return f"{summary}, {len(self.failed):,} failed, {len(self.quarantined):,} quarantined"
+        parts = [f"{self.others} written"] if self.others else []
+        if self.written or self.kept or not self.others:
+            parts.append(f"{plural(self.written, 'video')} written, {self.kept:,} existed")
+        return ", ".join([*parts, f"{len(self.failed):,} failed, {len(self.quarantined):,} quarantined"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,32 +91,30 @@ class Export:
         summary: a few words for menus.
         takes: the kinds of corpus that it accepts: "videos" (a manifest of videos, sources or mixes), "captions",
             "pairs", "splits".
-        refuses: the inputs that raise an error, for menus.
-        module: where its functions are: `write_videos(request)` and `write_pairs(request)` return an `Exported`, and
-            raise `ManifestError` or `OutputError` for a problem of the whole manifest; `write_captions(request)`
-            returns the number of lists of captions, `write_splits(request)` the files of a split for composed
-            retrieval, given the manifest of its queries.
+        module: where its functions are: `write_videos(request)`, `write_captions`, `write_pairs` and `write_splits`
+            (composed retrieval, given the manifest of its queries) return an `Exported`, and raise `ManifestError` or
+            `OutputError` for a problem of the whole manifest.
         needs_models: whether it needs the libraries that `sh envs/install.sh models` installs.
     """
 
     name: str
     summary: str
     takes: tuple[str, ...]
-    refuses: str
     module: str
     needs_models: bool = False
 
     def describe(self) -> str:
         """A sentence for menus."""
-        return f"{self.name}: {self.summary}; takes {' and '.join(self.takes)}, refuses {self.refuses}."
+        return f"{self.name}: {self.summary}; takes {' and '.join(self.takes)}."
 
-    def write(self, kind: str, request: Request) -> Any:
-        """What the function of this kind of corpus returns. Raises `ConfigError` where the format has none."""
+    def write(self, kind: str, request: Request) -> Exported:
+        """Write a kind of corpus. Raises `ConfigError` where the format has no function for it."""
         if kind not in self.takes:
             instead = ": export videos.parquet and captions.parquet" if {"videos", "captions"} <= {*self.takes} else ""
             refused = f"pairs of both{instead}" if kind == "pairs" else kind
             raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not {refused}")
-        return getattr(import_module(self.module), f"write_{kind}")(replace(request, form=self.name))
+        function: Callable[[Request], Exported] = getattr(import_module(self.module), f"write_{kind}")
+        return function(replace(request, form=self.name))
 
 
 _OWN = (
@@ -123,42 +122,36 @@ _OWN = (
         name="composed",
         summary="EgoCVR's released evaluation",
         takes=("splits",),
-        refuses="names and instructions that pandas takes for missing values",
         module="perturbations.composed.official",
     ),
     Export(
         name="croissant",
         summary="the layout hub with a Croissant description",
         takes=("videos", "captions", "pairs"),
-        refuses="what hub refuses",
         module="perturbations.exports.hub",
     ),
     Export(
         name="hub",
         summary="a Hugging Face dataset repository",
         takes=("videos", "captions", "pairs"),
-        refuses="frames without video, more than 100,000 files, two complete rows of one item and scenario",
         module="perturbations.exports.hub",
     ),
     Export(
         name="mteb",
         summary="retrieval tasks for mteb",
         takes=("videos", "captions", "pairs", "splits"),
-        refuses="frames without video; clips without captions, but with --clean",
         module="perturbations.exports.mteb",
     ),
     Export(
         name="recipe",
         summary="rows and hashes without pixels, for `perturb regenerate`",
         takes=("videos",),
-        refuses="sources and mixes (those beside the videos are written with them)",
         module="perturbations.exports.recipe",
     ),
     Export(
         name="vtr_tta",
         summary="X-Pool's and HAT-VTR's released loaders",
         takes=("videos", "captions"),
-        refuses="two complete rows of one id, another number of stored frames, a split's video without a caption",
         module="perturbations.exports.vtr_tta",
         needs_models=True,
     ),
@@ -166,7 +159,6 @@ _OWN = (
         name="webdataset",
         summary="tar shards for webdataset",
         takes=("videos", "captions", "pairs"),
-        refuses="frames without video, two complete rows of one item and scenario",
         module="perturbations.exports.webdataset",
     ),
 )

@@ -21,6 +21,9 @@ from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import MediaClip
 
+_READ = (".mp4", ".mkv", ".avi", ".mpeg", ".mov", *storage.PICTURE_EXTENSIONS)
+"""Extensions of what `datasets` takes for a video or a picture; it takes a GIF for a picture, and no WebM at all."""
+
 _AGAIN = "`perturb verify --delete`, then snakemake, makes it again"
 _Result = TypeVar("_Result")
 
@@ -77,9 +80,12 @@ def for_each(
 def _is_stored(row: UsableRow, *, one_form: bool = False) -> bool:
     """Whether a file holds just this clip: a stored video, or a clean clip that is no part of a longer video.
 
-    With `one_form`, other files than MP4 do not count, and other pictures than PNG.
+    Files that readers do not take for a video or a picture do not count; with `one_form`, MP4 and PNG alone do.
     """
-    held = _is_whole(row) if isinstance(row, CompleteSource) else row.storage.startswith("video/")
+    if isinstance(row, CompleteSource):
+        held = row.start_s is None and row.end_s is None and _own_suffix(row) in _READ
+    else:
+        held = row.storage.startswith("video/")
     return held and (not one_form or suffix(row) == form(row))
 
 
@@ -89,16 +95,14 @@ def form(row: UsableRow) -> str:
 
 
 def suffix(row: UsableRow) -> str:
-    """The extension of the exported file: that of a picture's or a clean clip's own file where it is plain."""
-    own = Path(row.path or "").suffix.lower()
-    plain = own[1:].isascii() and own[1:].isalnum() and len(own) <= 6
-    kept = _is_whole(row) if isinstance(row, CompleteSource) else storage.is_picture(own)
-    return own if kept and plain else form(row)
+    """The extension of the exported file: that of a picture's or a clean clip's own file where that is exported."""
+    own = _own_suffix(row)
+    kept = _is_stored(row) if isinstance(row, CompleteSource) else storage.is_picture(own)
+    return own if kept else form(row)
 
 
-def _is_whole(row: CompleteSource) -> bool:
-    """Whether a clean clip is its whole file."""
-    return row.start_s is None and row.end_s is None
+def _own_suffix(row: UsableRow) -> str:
+    return Path(row.path or "").suffix.lower()
 
 
 def check_stored(row: UsableRow) -> None:

@@ -18,7 +18,7 @@ from itertools import groupby
 from pathlib import Path
 
 from perturbations.api.opening import open_clip
-from perturbations.base import storage
+from perturbations.base import shown, storage
 from perturbations.base.errors import ConfigError, ManifestError, MediaError
 from perturbations.base.progress import Tick
 from perturbations.exports import corpus, folder, videos
@@ -138,8 +138,8 @@ def _holds(file: Path, identity: Mapping[str, str], shape: tuple[int, ...]) -> b
         return False
 
 
-def write_captions(request: Request) -> int:
-    """Write `<perturbation>_<severity>.json` for every scenario of a `texts` manifest; return the number of files.
+def write_captions(request: Request) -> Exported:
+    """Write `<perturbation>_<severity>.json` for every scenario of a `texts` manifest.
 
     A file is a list of [video_id, caption] with the first caption per video, in the order of the test split's file, as
     the loader expects. A caption that the fidelity gate rejected is replaced by its original.
@@ -168,7 +168,7 @@ def write_captions(request: Request) -> int:
         # Escaped to ASCII, because the loader reads the file in its machine's default encoding.
         storage.write_text_if_changed(request.output / f"{name}.json", json.dumps(pairs, indent=0))
         written += 1
-    return written
+    return Exported(others=shown.plural(written, "file"))
 
 
 def split_order(path: Path) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perturbations.base import storage, tars
+from perturbations.base import shown, storage, tars
 from perturbations.exports import card, columns, corpus, folder, names, videos
 from perturbations.exports.corpus import ExportedClip, ExportedCorpus
 from perturbations.exports.registry import Exported, Request
@@ -52,8 +52,8 @@ def write_videos(request: Request) -> Exported:
 write_pairs = write_videos
 
 
-def write_captions(request: Request) -> int:
-    """Write the shards of a manifest of perturbed captions; returns their number."""
+def write_captions(request: Request) -> Exported:
+    """Write the shards of a manifest of perturbed captions."""
     texts = corpus.read_texts(request)
     folder.claim(texts)
     keys = names.keys(row.caption_id for _, rows in texts.captions_by_scenario() for row in rows)
@@ -64,7 +64,7 @@ def write_captions(request: Request) -> int:
         shards += _write_shards(request, scenario, samples)
         texts.count += len(samples)
     _finish(texts, shards, "captions")
-    return len(shards)
+    return texts.result(shown.plural(texts.count, "caption"))
 
 
 def stage(exported: ExportedCorpus, clips: Sequence[ExportedClip]) -> dict[ExportedClip, VideoFile]:
