@@ -192,15 +192,14 @@ def results(
     from perturbations.manifest import files, sets
     from perturbations.manifest.skipped import SKIPPED
 
-    about: dict[str, object] = {sets.SET: {SKIPPED: skipped or []}}
-    about = {**provenance(results), **about}
+    about: dict[str, object] = {**provenance(results), sets.SET: {SKIPPED: skipped or []}}
     of_ranks = [ranks_of(path) for path in parts]
-    rows = [row for part in parts for row in files.read_part(part, RESULTS)]
-    rows = [replace(row, protocol=protocol) for row in rows]
+    for path in of_ranks:
+        files.check_part(path, RANKS)
+    rows = [replace(row, protocol=protocol) for part in parts for row in files.read_part(part, RESULTS)]
     result_sets.check(rows)
-    rows = result_sets.with_clean(rows, (row for path in of_ranks for row in files.read_part(path, RANKS)))
+    rows = result_sets.with_clean(rows, (row for path in of_ranks for row in files.rows_as_stored(path, RANKS)))
     files.write(results, RESULTS, rows, about)
-    sets.check_parts(of_ranks, RANKS)
     files.concatenate(of_ranks, ranks, RANKS, about)
 
 

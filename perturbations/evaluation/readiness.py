@@ -33,8 +33,6 @@ def problems(config: configuration.Config, rules: Collection[str], local: bool) 
             of_backbone = f"{key}{'backbone' if wanted.models else 'pretrained'}"
             lacking = list(needs.of_weights(of_backbone, own.pretrained, tokenizer=True, weights=False))
             yield from lacking or _of_backbone(of_backbone, own.pretrained)
-        if own.checkpoint is not None and not own.checkpoint.is_file():
-            yield f"{key}checkpoint: no such file: {own.checkpoint}"
 
 
 def models(config: configuration.Config, rules: Collection[str]) -> Iterator[str]:

@@ -138,6 +138,14 @@ def read_part(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
         raise ManifestError(f"{error}{removed(path)}") from None
 
 
+def check_part(path: Path, kind: RowKind[Any]) -> None:
+    """Check a part that is not read row by row, as `read_part` does. Raises `ManifestError`."""
+    try:
+        check(path, kind)
+    except ManifestError as error:
+        raise ManifestError(f"{error}{removed(path)}") from None
+
+
 def removed(path: Path) -> str:
     """Remove a part that cannot be used, and return words for a message. Only files below `work` are removed."""
     try:

@@ -172,12 +172,6 @@ def qrels(captions: Sequence[CaptionRow], sources: Sequence[SourceRow]) -> list[
 # --- merging ---------------------------------------------------------------------------------------------------------
 
 
-def check_parts(parts: Iterable[Path], kind: RowKind[RowT]) -> None:
-    """Check parts that are not read row by row, as `files.read_part` does. Raises `ManifestError`."""
-    for path in parts:
-        files.read_part(path, kind)
-
-
 def merge(parts: Iterable[tuple[Path, Collection[object]]], kind: RowKind[RowT], key: Sequence[str]) -> Iterator[RowT]:
     """All rows of several parts, one part at a time; each part must hold exactly the rows of its keys.
 
