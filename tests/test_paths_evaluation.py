@@ -13,6 +13,7 @@ from test_paths import KEY, configured, planned
 from perturbations.base.errors import ConfigError
 from perturbations.config.sections import Config
 from perturbations.corpus import paths
+from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.rows import Run
@@ -145,6 +146,35 @@ def test_results_have_one_part_per_job_and_group() -> None:
         assert evaluation_paths.result_parts(settings, "tiny", jobs(settings, kind)) == [
             f"work/tiny/evaluation/{KEY}/{name}/{group}{seed}.parquet" for seed in ("", "-seed7") for name in places
         ]
+
+
+INVGC = {"methods": ["invgc"], "querybank": "cooking", "gallerybank": "train"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "without", "refused"),
+    [
+        ({}, "evaluation", "tiny", True),
+        ({}, "evaluation", "train", False),
+        ({"methods": ["qbnorm"], "querybank": "train"}, "adaptation", "train", True),
+        ({"methods": ["qbnorm"], "querybank": "train"}, "evaluation", "train", False),
+        ({"methods": ["qbnorm"], "querybank": "train", "directions": ["v2t"]}, "adaptation", "train", False),
+        ({"methods": ["tcr"], "querybank": "train"}, "adaptation", "train", False),
+        ({**INVGC, "directions": ["v2t"]}, "adaptation", "train", True),
+    ],
+)
+def test_a_retrieval_without_captions_is_refused_before_the_first_job(
+    keys: dict[str, Any], kind: str, without: str, refused: bool
+) -> None:
+    settings = configured(evaluation=keys)
+    plans = {
+        name: DatasetPlan((), {}, listed=5, rejected=0, captions=5 * (name != without)) for name in settings.datasets
+    }
+    if refused:
+        with pytest.raises(ConfigError, match=rf"datasets\.{without}\.annotations: no clip has a caption, and the"):
+            evaluation_paths.results(settings, "tiny", kind, plans.__getitem__)
+    else:
+        assert evaluation_paths.results(settings, "tiny", kind, plans.__getitem__).files
 
 
 OTHER = "xpool-vitb16-qs-0badcafe"

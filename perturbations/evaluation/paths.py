@@ -163,12 +163,13 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
 def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> TargetWork:
     """The results of every model on a dataset, without (`evaluation`) or with (`adaptation`) adapting.
 
-    Raises `ConfigError` where a dataset other than the demo's lacks what the configured protocol needs.
+    Raises `ConfigError` where nothing has a caption, or where a dataset other than the demo's lacks what the configured
+    protocol needs.
     """
-    plans(dataset)
     models = planning.models(config)
     _check_protocol(config, dataset)
     scenarios = planning.scenarios(config, dataset)
+    _check_captions(config, scenarios[0], plans, kind)
     sides = Counter(run.side for run in scenarios)
     of_models = [len(own.evaluation.method_settings()) if kind == "adaptation" else 1 for own in models.values()]
     runs = sides.total() * sum(of_models) * len(config.evaluation.seeds)
@@ -209,6 +210,21 @@ def _check_protocol(config: configuration.Config, dataset: str) -> None:
         raise ConfigError(
             "\n".join(dict.fromkeys(config.places.before("evaluation.protocol", line) for line in lacking))
         )
+
+
+def _check_captions(config: configuration.Config, run: Run, plans: Plans, kind: str) -> None:
+    """Raise `ConfigError` where the evaluated dataset has no captions, or that of a bank of captions."""
+    settings = [entry for own in planning.models(config).values() for entry in own.evaluation.method_settings()]
+    banks = planning.banks_of(config, [planning.by_method(run, entry, run.seed) for entry in settings])
+    directions = {"bank": "t2v", "gallery_bank": "v2t"}  # in which a bank is of captions
+    taken = [run.dataset]
+    if kind == "adaptation":
+        taken += [name for bank, name in banks.items() if directions[bank] in config.evaluation.directions]
+    for name in taken:
+        if not plans(name).captions:
+            key = f"datasets.{name}.annotations"
+            text = f"{key}: no clip has a caption, and the retrieval on {run.dataset} needs those of {name}"
+            raise ConfigError(config.places.before(key, text))
 
 
 def _clips(config: configuration.Config, dataset: str) -> Iterator[ClipScenario]:
