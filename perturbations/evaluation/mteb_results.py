@@ -45,7 +45,7 @@ def read(paths: Sequence[Path]) -> list[ResultRow]:
     for path in paths:
         for row in _of_task(path) if path.name != _ABOUT_MODEL else ():
             figures = row.queries, row.gallery, row.recall_at_1, row.recall_at_5, row.recall_at_10
-            rows.setdefault((row.dataset, row.model_key, key_of(row), *figures), row)
+            rows.setdefault((key_of(row), *figures), row)
     return with_clean([*rows.values()], ())
 
 

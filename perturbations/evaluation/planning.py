@@ -186,7 +186,8 @@ def _of_suite(
         return
     videos = perturbs("clips", direction, side)
     available = _pairs(config, dataset, suite, videos=videos)
-    chosen = list(nearest(available, lambda name: _wanted(config, f"{suite}/{name}")))
+    severities_of = config.evaluation.severities_of
+    chosen = list(nearest(available, lambda name: severities_of(registry.get(f"{suite}/{name}").category)))
     if available and not chosen:
         lowest = min(severity for _, severity in available)
         text = (
@@ -218,12 +219,6 @@ def _combined(config: configuration.Config, dataset: str, suite: str) -> Iterato
     for name, text in itertools.product(combined.video, combined.text):
         if name in videos and text in texts:
             yield ScenarioKey(suite, name, combined.severity, text, texts[text], side="both")
-
-
-def _wanted(config: configuration.Config, key: str) -> Sequence[int]:
-    """The severities that are evaluated of a perturbation, suite/name."""
-    severities: Sequence[int] = config.evaluation.severities_of(registry.get(key).category)
-    return severities
 
 
 def nearest(available: Sequence[tuple[str, int]], wanted: Callable[[str], Sequence[int]]) -> Iterator[tuple[str, int]]:

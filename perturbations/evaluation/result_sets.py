@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from perturbations import retrieval
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.planning import category_of
-from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, clean_key, key_of
+from perturbations.evaluation.rows import CLEAN_SCENARIO, Finished, RankRow, ResultRow, Run, key_of
 
 RECALLS = (1, 5, 10)
 """The k of the columns `clean_recall_at_<k>`."""
@@ -38,30 +38,17 @@ def finished(
     return row, (query_ids, ranks.tolist(), [None] * len(ranks) if first is None else first)
 
 
-_Named = tuple[str, str, Run]
-
-
-def _named(row: Run) -> _Named:
-    """What identifies a row of results or ranks: the names of dataset and model, and its key."""
-    return row.dataset, row.model_key, key_of(row)
-
-
-def _clean_named(row: Run) -> _Named:
-    """The same of the clean counterpart."""
-    return row.dataset, row.model_key, clean_key(key_of(row))
-
-
 def check(rows: Iterable[ResultRow]) -> None:
     """Refuse rows whose means would mix models.
 
     Raises `ManifestError` when a run (dataset, model, scenario, method, seed) has two rows, or when the rows of one
     model on one dataset have different weights, or in one direction different settings.
     """
-    runs: set[_Named] = set()
+    runs: set[Run] = set()
     weights: dict[tuple[str, str], str] = {}
     settings: dict[tuple[str, str, str], str] = {}
     for row in rows:
-        run = _named(row)
+        run = key_of(row)
         if run in runs:
             name = f"{row.dataset}, {row.model_key}, {scenario_name(row)}, {row.label or row.method}, seed {row.seed}"
             raise ManifestError(
@@ -86,20 +73,25 @@ def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[Resu
     The columns stay empty where the clean run is not there, or lacks a query. The `ranks` of these runs are read once,
     and only where a run has fewer queries than its clean counterpart.
     """
-    clean = {_clean_named(row): row for row in rows if row.suite == "clean"}
-    pairs = [(row, clean.get(_clean_named(row))) for row in rows]
-    differ = {name for row, own in pairs if own and own.queries != row.queries for name in (_named(row), _named(own))}
-    places: dict[_Named, dict[str, int]] = defaultdict(dict)
+    clean = {key_of(row): row for row in rows if row.suite == "clean"}
+    pairs = [(row, clean.get(_clean_key(row))) for row in rows]
+    differ = {key_of(one) for row, own in pairs if own and own.queries != row.queries for one in (row, own)}
+    places: dict[Run, dict[str, int]] = defaultdict(dict)
     for rank in ranks if differ else ():
-        if (name := _named(rank)) in differ:
-            places[name][rank.query_id] = rank.rank
+        if (key := key_of(rank)) in differ:
+            places[key][rank.query_id] = rank.rank
     return [row if own is None else _with_clean(row, own, places) for row, own in pairs]
 
 
-def _with_clean(row: ResultRow, clean: ResultRow, places: Mapping[_Named, Mapping[str, int]]) -> ResultRow:
+def _clean_key(row: Run) -> Run:
+    unperturbed: dict[str, Any] = CLEAN_SCENARIO._asdict()
+    return replace(key_of(row), **unperturbed)
+
+
+def _with_clean(row: ResultRow, clean: ResultRow, places: Mapping[Run, Mapping[str, int]]) -> ResultRow:
     recalls = [clean.recall_at_1, clean.recall_at_5, clean.recall_at_10]
     if clean.queries != row.queries:
-        asked, known = places.get(_named(row), {}), places.get(_named(clean), {})
+        asked, known = places.get(key_of(row), {}), places.get(key_of(clean), {})
         if not asked or not known.keys() >= asked.keys():
             return row
         recalls = [100 * sum(known[query] <= k for query in asked) / len(asked) for k in RECALLS]

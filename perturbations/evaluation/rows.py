@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -28,7 +28,6 @@ LISTED = "listed"
 
 PUBLISHED_SEED = 42
 """The seed of the published runs, whose loaders do not shuffle: its order is `LISTED`."""
-
 
 COMPOSED = "composed"
 """The direction of queries of a clip and an instruction, and the kind of their results."""
@@ -258,30 +257,10 @@ def from_settings(held: Mapping[str, Any]) -> list[Run]:
 
 # --- the key of a result: all that a number is of ---------------------------------------------------------------------
 
-_NAMES: dict[str, Any] = {"dataset": "", "model_key": "", "label": None}
-"""What the user calls a dataset, a model and a method: a key has none of these."""
 
-KEY_COLUMNS = tuple(column.name for column in fields(Run) if column.name not in _NAMES)
-_NUMBERS = ("severity", "text_severity", "num_frames", "steps", "batch_size", "seed")
-
-
-def key_of(row: Run | Mapping[Any, Any]) -> Run:
-    """The key of a row of results or ranks: its run without the user's names; equal keys are the same result.
-
-    Of a table's row too, whose empty cells may be NaN.
-    """
-    if isinstance(row, Mapping):
-        known: dict[str, Any] = {name: None if row[name] != row[name] else row[name] for name in KEY_COLUMNS}
-        known |= {name: int(known[name]) for name in _NUMBERS if known[name] is not None}
-    else:
-        known = {name: getattr(row, name) for name in KEY_COLUMNS}
-    return Run(**_NAMES, **known)
-
-
-def clean_key(key: Run) -> Run:
-    """The key of the result with nothing perturbed, and all else the same."""
-    unperturbed: dict[str, Any] = CLEAN_SCENARIO._asdict()
-    return replace(key, **unperturbed)
+def key_of(row: Run) -> Run:
+    """The run of a row of results or ranks without the label that tables show: equal keys are the same result."""
+    return Run(**{**row.columns(), "label": None})
 
 
 def banks_key(hashes: Mapping[str, str]) -> str | None:

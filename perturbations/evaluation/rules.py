@@ -12,9 +12,9 @@ from snakemake.exceptions import WorkflowError
 from perturbations.base.records import canonical
 from perturbations.config.sections import Config
 from perturbations.corpus.rules import CorpusRules, Wildcards, user_mistakes
+from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import composed_plan, model_files, paths, planning, sizes
 from perturbations.evaluation.rows import COMPOSED, Run, as_settings
-from perturbations.evaluation.section import Evaluation
 
 
 def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:
@@ -29,11 +29,6 @@ def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:
         "files": files_sha256,
     }
     return {name: value for name, value in model.items() if value is not None}
-
-
-def where(config: Config) -> dict[str, object]:
-    """On which device, and with which reader, a job runs: never its result."""
-    return {"device": config.evaluation.device, "reader": config.evaluation.reader}
 
 
 def _is_composed(wildcards: Wildcards) -> bool:
@@ -63,31 +58,26 @@ class EvaluationRules:
     def _model(self, wildcards: Wildcards) -> Config:
         return self.models[wildcards.model]
 
-    def _section(self, wildcards: Wildcards) -> Evaluation:
-        section: Evaluation = self._model(wildcards).evaluation
-        return section
-
     def _runs(self, wildcards: Wildcards) -> list[Run]:
         known = self._jobs(wildcards.model, wildcards.dataset, _is_composed(wildcards))
         if wildcards.job not in known:
             raise WorkflowError(f"config.yaml asks for no evaluation {wildcards.job} of {wildcards.dataset}")
         return known[wildcards.job]
 
+    def _job(self, wildcards: Wildcards) -> tuple[Config, list[Run], DatasetPlan]:
+        return self._model(wildcards), self._runs(wildcards), self._corpora.plan(wildcards.dataset)
+
     def run(self, wildcards: Wildcards, input: object) -> str:
-        """Where and with what a job runs: Snakemake does not compare it, as functions of inputs are not."""
-        return canonical(where(self._model(wildcards)))
+        """On which device and with which reader a job runs: never its result.
 
-    def threads(self, wildcards: Wildcards) -> int:
-        """Threads of a job."""
-        return self._section(wildcards).threads
+        Snakemake does not compare it, as functions of inputs are not.
+        """
+        wanted = self._model(wildcards).evaluation
+        return canonical({"device": wanted.device, "reader": wanted.reader})
 
-    def gpus(self, wildcards: Wildcards) -> int:
-        """GPUs of a job."""
-        return self._section(wildcards).gpus
-
-    def gpu_share(self, wildcards: Wildcards) -> int:
-        """Percents of a GPU of a job."""
-        return self._section(wildcards).gpu_share
+    def resource(self, name: str) -> Callable[[Wildcards], int]:
+        """The `threads`, `gpus` or `gpu_share` of a model's jobs."""
+        return lambda wildcards: int(getattr(self._model(wildcards).evaluation, name))
 
     @user_mistakes()
     def model_files(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
@@ -141,33 +131,25 @@ class EvaluationRules:
 
     def job_mb(self, wildcards: Wildcards, attempt: int) -> int:
         """Memory of `evaluate`."""
-        if _is_composed(wildcards):
-            return 6000 << (attempt - 1)
-        plan = self._corpora.plan(wildcards.dataset)
-        return sizes.job_memory_mb(self._model(wildcards), self._runs(wildcards), plan) << (attempt - 1)
+        own = 6000 if _is_composed(wildcards) else sizes.job_memory_mb(*self._job(wildcards))
+        return own << (attempt - 1)
 
     def job_minutes(self, wildcards: Wildcards, attempt: int) -> int:
         """Time of `evaluate`."""
         minutes = composed_plan.job_minutes if _is_composed(wildcards) else sizes.job_minutes
-        plan = self._corpora.plan(wildcards.dataset)
-        return minutes(self._model(wildcards), self._runs(wildcards), plan) << (attempt - 1)
+        return minutes(*self._job(wildcards)) << (attempt - 1)
 
     def priority(self, wildcards: Wildcards) -> int:
         """The longer a job, the earlier it starts, so that no core idles at the end; checks of models have 100."""
-        if _is_composed(wildcards):
-            return 0
-        seconds = sizes.job_seconds(
-            self._model(wildcards), self._runs(wildcards), self._corpora.plan(wildcards.dataset)
-        )
+        seconds = 0 if _is_composed(wildcards) else sizes.job_seconds(*self._job(wildcards))
         return round(4 * math.log2(1 + seconds))
 
     def result_parts(self, wildcards: Wildcards) -> list[str]:
         """The parts of an evaluation's results."""
         config, dataset = self._model(wildcards), wildcards.dataset
-        listed = self._corpora.plan(dataset).listed
-        if wildcards.kind == COMPOSED:
-            return paths.result_parts(config, dataset, composed_plan.jobs(config, dataset, listed))
-        return paths.result_parts(config, dataset, planning.jobs(config, dataset, listed, wildcards.kind))
+        planned = config, dataset, self._corpora.plan(dataset).listed
+        jobs = composed_plan.jobs(*planned) if wildcards.kind == COMPOSED else planning.jobs(*planned, wildcards.kind)
+        return paths.result_parts(config, dataset, jobs)
 
     def result_settings(self, wildcards: Wildcards) -> str:
         """Settings of `results`."""

@@ -249,12 +249,13 @@ def problems_of(config: Config) -> list[Problem]:
     """What an evaluation asks for that is not configured, or not there."""
     wanted = config.evaluation
     problems = not_configured("evaluation", {"suites": wanted.suites}, config.suites)
-    if wanted.querybank is None:
-        problems += [
-            problem("evaluation.querybank", f"the method `{name}` needs a bank: a dataset of training queries")
-            for name in _method_names(wanted)
-            if methods.method(name).needs_bank
-        ]
+    entries = [entry for _, own in wanted.each_model() for entry in own.methods]
+    named = dict.fromkeys(entry if isinstance(entry, str) else entry.name for entry in entries)
+    problems += [
+        problem("evaluation.querybank", f"the method `{name}` needs a bank: a dataset of training queries")
+        for name in named
+        if wanted.querybank is None and name in NEED_BANK
+    ]
     problems += [
         problem(f"evaluation.{key}", not_among(name, "datasets", config.datasets))
         for key, name in (("querybank", wanted.querybank), ("gallerybank", wanted.gallerybank))
@@ -291,12 +292,6 @@ def problems_of(config: Config) -> list[Problem]:
     for key, own in wanted.each_model():
         problems += _of_model(key, own, "backbone" if wanted.models else "pretrained")
     return problems
-
-
-def _method_names(wanted: Evaluation) -> list[str]:
-    """The names of all methods, of every model."""
-    lists = [own.methods for _, own in wanted.each_model()]
-    return list(dict.fromkeys(entry if isinstance(entry, str) else entry.name for own in lists for entry in own))
 
 
 def _of_model(key: str, wanted: Evaluation, backbone: str) -> Iterator[Problem]:

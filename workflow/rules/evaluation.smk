@@ -28,8 +28,8 @@ rule check_model:
     resources:
         mem_mb=EVALUATION.model_mb,
         runtime=doubled(30),
-        gpu=EVALUATION.gpus,
-        gpu_share=EVALUATION.gpu_share,
+        gpu=EVALUATION.resource("gpus"),
+        gpu_share=EVALUATION.resource("gpu_share"),
     params:
         settings=EVALUATION.model_settings,
         run=EVALUATION.run,
@@ -49,12 +49,12 @@ rule gallery:
         "work/logs/{dataset}/evaluation/{model}/{modality}.log",
     benchmark:
         "work/benchmarks/{dataset}/evaluation/{model}/{modality}.tsv"
-    threads: EVALUATION.threads
+    threads: EVALUATION.resource("threads")
     resources:
         mem_mb=EVALUATION.gallery_mb,
         runtime=EVALUATION.gallery_minutes,
-        gpu=EVALUATION.gpus,
-        gpu_share=EVALUATION.gpu_share,
+        gpu=EVALUATION.resource("gpus"),
+        gpu_share=EVALUATION.resource("gpu_share"),
     params:
         settings=EVALUATION.model_settings,
         run=EVALUATION.run,
@@ -76,12 +76,12 @@ rule evaluate:
     benchmark:
         "work/benchmarks/{dataset}/evaluation/{model}/{job}.tsv"
     priority: EVALUATION.priority
-    threads: EVALUATION.threads
+    threads: EVALUATION.resource("threads")
     resources:
         mem_mb=EVALUATION.job_mb,
         runtime=EVALUATION.job_minutes,
-        gpu=EVALUATION.gpus,
-        gpu_share=EVALUATION.gpu_share,
+        gpu=EVALUATION.resource("gpus"),
+        gpu_share=EVALUATION.resource("gpu_share"),
     params:
         settings=EVALUATION.job_settings,
         run=EVALUATION.run,
