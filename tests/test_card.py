@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import clips
@@ -31,16 +32,16 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, 
     return verdict(Tally().counted(videos), Tally().counted(texts), adapter=adapter)
 
 
-def text(key: str, backend: str = "offline", variant: str | None = None) -> TextRow:
-    wanted = caption_recipes.make(registry.get(key, variant), 1, backend=backend)
+def text(key: str, backend: str = "offline", variant: str | None = None, severity: int = 1) -> TextRow:
+    wanted = caption_recipes.make(registry.get(key, variant), severity, backend=backend)
     return clips.text_row(wanted, source_text="a man sings", text="a man sinfs")
 
 
 @pytest.fixture(autouse=True)
 def _split_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the published split were what `a_split` lists."""
-    known = {1_000: tables.SplitHashes(sets.ids_sha256(f"video{number}" for number in range(1_000)))}
-    monkeypatch.setattr(tables, "SPLITS", {**tables.SPLITS, "msrvtt": known})
+    known = sets.ids_sha256(f"video{number}" for number in range(1_000)), ""
+    monkeypatch.setattr(tables, "HASHES", {**tables.HASHES, ("msrvtt", 1_000): known})
 
 
 def a_split(key: str, count: int = 1_000, start: int = 0, **columns: Any) -> list[VideoRow]:
@@ -54,12 +55,34 @@ def test_a_whole_published_split_compares_as_far_as_a_corpus_can() -> None:
     assert comparability(a_split("mlvp/fog"), adapter="msrvtt") == of_hat_vtr
     stored = a_split("msrvtt_p/jpeg", storage="video/released", storage_psnr_db=33.0)
     assert comparability(stored, adapter="msrvtt").startswith("comparable with published numbers of MSRVTT-P")
-    released = text("mm_robustness/ocr", variant="released")
-    rows = [replace(released, item_id=f"video{place}", caption_id=str(place)) for place in range(1_000)]
-    assert comparability([], rows, adapter="msrvtt") == of_hat_vtr
+    assert comparability([], captions(7), adapter="msrvtt") == of_hat_vtr
     pictures = a_split("mm_robustness/contrast", variant="released", storage="video/jpeg", storage_psnr_db=33.0)
     of_pictures = comparability(pictures, adapter="flickr30k")
     assert of_pictures.startswith("comparable with published numbers of Qiu et al."), of_pictures
+
+
+def captions(severity: int, per_item: int = 1, items: int = 1_000) -> list[TextRow]:
+    """A row of each caption of a split."""
+    row = text("mm_robustness/ocr", variant="released", severity=severity)
+    places = product(range(items), range(per_item))
+    return [replace(row, item_id=f"video{item}", caption_id=f"{item}#{place}") for item, place in places]
+
+
+@each(
+    ("severity", "per_item", "adapter", "reason"),
+    [
+        (7, 20, "msrvtt", "20,000 captions are listed, and the published split of msrvtt has 1,000"),
+        (7, 1, "flickr30k", "1,000 captions are listed, and the published split of flickr30k has 5,000"),
+        (3, 1, "msrvtt", "no retrieval with captions of mm_robustness at these severities was published for msrvtt"),
+        (2, 5, "flickr30k", "no retrieval with captions of mm_robustness at these severities was published for flickr"),
+        (3, 5, "flickr30k", ""),
+    ],
+)
+def test_captions_are_those_of_the_split_at_a_severity_of_the_tables(
+    severity: int, per_item: int, adapter: str, reason: str
+) -> None:
+    sentence = comparability([], captions(severity, per_item), adapter=adapter)
+    assert sentence.startswith(f"not comparable with published numbers: {reason}" if reason else "comparable with")
 
 
 @each(
@@ -130,11 +153,11 @@ def test_styles_that_the_package_draws_are_named(images: str | None) -> None:
 
 
 def test_offline_players_of_captions_are_named_with_what_they_change() -> None:
-    captions = [text("msrvtt_p/back_trans"), text("msrvtt_p/keyboard")]
+    rows = [text("msrvtt_p/back_trans"), text("msrvtt_p/keyboard")]
     assert (
         f"offline backends made back_trans (translator); offline, back_trans "
         f"{registry.get('msrvtt_p/back_trans').not_comparable}"
-    ) in comparability([], captions, adapter="msrvtt")
+    ) in comparability([], rows, adapter="msrvtt")
 
 
 def test_the_card_says_what_became_of_every_listed_clip() -> None:

@@ -110,39 +110,38 @@ def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
     assert evaluation_paths.results(named, "own", "evaluation", lambda name: PLAN).files
 
 
-@pytest.mark.parametrize(
-    ("name", "donors", "lacks"),
-    [
-        ("hat_vtr_table_1", None, True),
-        ("hat_vtr_table_1", "own", True),
-        ("hat_vtr_table_1", "train", False),
-        ("hat_vtr_table_3", None, False),  # of captions
-        ("hat_vtr_table_5", None, False),
-        ("msrvtt_p_table_2", None, False),
-    ],
-)
-def test_donors_are_another_dataset(name: str, donors: str | None, lacks: bool) -> None:
-    lines = registry.lacking(name, dict.fromkeys(("pretrained", "checkpoint"), "x"), "own", donors)
-    assert [line.partition(":")[0] for line in lines] == ["datasets.own.donors"] * lacks
+DONORS = r"datasets\.own\.donors: .*, for event_insertion"
+BANK = r"evaluation\.querybank: hat_vtr_table_14 needs the dataset of training queries, and own has the evaluated ones"
 
 
 @pytest.mark.parametrize(
-    ("suites", "changed", "lacks"),
+    ("name", "donors", "perturbations", "beside", "lacks"),
     [
-        ({}, {}, True),
-        ({"mlvp": {"perturbations": ["fog", "event_insertion"]}}, {}, True),
-        ({"mlvp": {"perturbations": ["fog", "snow"]}}, {}, False),
-        ({}, {"directions": ["t2v"]}, False),  # captions ask clean clips
+        ("hat_vtr_table_1", None, "all", {}, DONORS),
+        ("hat_vtr_table_1", "own", "all", {}, DONORS),
+        ("hat_vtr_table_1", "train", "all", {}, None),
+        ("hat_vtr_table_1", None, ["fog", "event_insertion"], {}, DONORS),
+        ("hat_vtr_table_1", None, ["fog", "snow"], {}, None),
+        ("hat_vtr_table_1", None, "all", {"directions": ["t2v"]}, None),  # captions ask clean clips
+        ("hat_vtr_table_3", None, "all", {}, None),  # of captions
+        ("hat_vtr_table_5", None, "all", {}, None),
+        ("hat_vtr_table_14", None, ["fog"], {"querybank": "own"}, BANK),
+        ("hat_vtr_table_14", None, ["fog"], {"querybank": "train"}, None),
+        ("hat_vtr_table_14", None, ["fog"], {"methods": ["hatvtr"]}, None),
+        ("hat_vtr_table_14", None, ["fog"], {"methods": ["hatvtr"], "querybank": "own"}, None),
     ],
 )
-def test_donors_are_asked_for_where_event_insertion_is_evaluated(
-    suites: dict[str, Any], changed: dict[str, Any], lacks: bool
+def test_donors_and_banks_are_other_datasets_where_they_are_used(
+    name: str, donors: str | None, perturbations: Any, beside: dict[str, Any], lacks: str | None
 ) -> None:
-    weights = {"pretrained": "/clip", "checkpoint": __file__}
-    raw = {"datasets": {"own": OWN}, "suites": suites}
-    given = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_1", **weights, **changed}})
+    raw = {
+        "datasets": {"own": OWN | ({"donors": donors} if donors else {}), "train": OWN},
+        "suites": {"mlvp": {"perturbations": perturbations}, "mm_robustness": NAMED},
+        "evaluation": {"protocol": name, "pretrained": "/clip", "checkpoint": __file__, **beside},
+    }
+    given = config_file.parse(raw)
     if lacks:
-        with pytest.raises(ConfigError, match=r"datasets\.own\.donors: .*, for event_insertion"):
+        with pytest.raises(ConfigError, match=lacks):
             evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN)
     else:
         assert evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN).files

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +17,7 @@ from perturbations.manifest import sets
 from perturbations.manifest.kinds import CaptionRow
 from perturbations.suites import published as tables
 from perturbations.suites import registry
-from perturbations.suites.published import Published, values
+from perturbations.suites.published import Published
 
 
 def test_every_cell_is_a_number_of_one_place() -> None:
@@ -31,7 +30,8 @@ def test_every_cell_is_a_number_of_one_place() -> None:
     }
     places = {tuple(getattr(cell, name) for name in Published.__slots__ if name != "printed") for cell in cells}
     assert len(places) == len(cells)
-    assert all(0 <= cell.value <= 100 for cell in cells if cell.unit == "%" and cell.direction != "i2t+t2i")
+    percents = [cell for cell in cells if cell.metric.startswith("recall_at_") and cell.direction != "i2t+t2i"]
+    assert all(0 <= cell.value <= 100 for cell in percents)
     assert {cell.paper for cell in cells} == tables.PAPERS.keys()
 
 
@@ -61,13 +61,14 @@ def test_real_lists_have_the_published_hashes(reference: Path, adapter: str, ann
     rows = [CaptionRow(dataset="d", caption_id=name, item_id=item, text=text) for name, item, text in captions]
     clean = Clean([SimpleNamespace(item_id=item.item_id) for item in items], rows)  # type: ignore[list-item]
     ids = sets.ids_sha256(item.item_id for item in items)
-    assert tables.SPLITS[adapter][len(items)] == (ids, clean.listed_sha256)
+    assert tables.SPLITS[adapter][len(items)] == len(rows)
+    assert tables.HASHES[adapter, len(items)] == (ids, clean.listed_sha256)
 
 
 def test_averages_are_those_of_their_rows() -> None:
     """Of one clean table, all: 14 rows, 12 perturbations each."""
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for cell in values(protocols.protocol("hat_vtr_table_1")):
+    for cell in protocols.protocol("hat_vtr_table_1").cells:
         rows[cell.model, cell.method][cell.perturbation] = cell.value
     assert len(rows) == 14
     for cells in rows.values():
@@ -92,15 +93,15 @@ def test_contradictions_are_said() -> None:
     assert contradicted["hat_vtr"] == 84 + 84 + 6 + 2
     (zoom,) = (
         cell
-        for cell in values(replace(protocols.protocol("mm_robustness_table_1"), tables=("1",)))
+        for cell in tables.values("mm_robustness", ["1"])
         if (cell.dataset, cell.model, cell.perturbation) == ("flickr30k", "BLIP", "zoom_blur")
     )
     assert (zoom.printed, zoom.contradiction) == ("412.1", "table 12 has 421.1")
 
 
 def test_what_was_published_for_which_dataset() -> None:
-    assert set(tables.papers_of("mlvp", "msrvtt", "video")) == {"hat_vtr"}
-    assert tables.papers_of("mm_robustness", "msrvtt", "video") == {}
-    assert set(tables.datasets_of("msrvtt_p", "video")) == {"msrvtt", "msrvtt_qa", "youcook2"}
+    assert {cell.paper for cell in tables.retrieval_of("mlvp", "video")} == {"hat_vtr"}
+    assert tables.retrieval_of("mm_robustness", "video") == ()
+    assert {cell.dataset for cell in tables.retrieval_of("msrvtt_p", "video")} == {"msrvtt", "msrvtt_qa", "youcook2"}
     with pytest.raises(KeyError):
-        values(replace(protocols.protocol("hat_vtr_table_1"), tables=("99",)))
+        tables.values("hat_vtr", ["99"])

@@ -1,7 +1,8 @@
-"""Whether results compare with published ones: what is known of a corpus and of a result, decided in one place."""
+"""Whether results on a corpus compare with published ones, from its rows."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from perturbations.base import shown
@@ -26,26 +27,30 @@ _AS_STORED = {"msrvtt_p": "video/released", "mm_robustness": "video/jpeg"}
 def verdict(videos: Tally, texts: Tally, *, adapter: str) -> str:
     """Whether results on these rows of one corpus are comparable with published ones, in one sentence.
 
-    It asks whether retrieval under the suite's perturbations was published for the dataset at all, for which split, and
-    how these rows differ from what was measured: variant, storage, stand-ins, parameters. The model, which
+    It asks whether retrieval under these perturbations and severities was published for the dataset at all, for which
+    split, and how these rows differ from what was measured: variant, storage, stand-ins, parameters. The model, which
     a corpus does not know, must be the papers' too.
     """
     first = videos.first or texts.first
     if first is None:
         return "not comparable with anything: nothing was made"
-    suite = first.suite
-    is_image = videos.has_pictures or tables.papers_of(suite, adapter, "image")  # a dataset has one of both
-    medium = "image" if is_image else "video"
-    modalities = [name for name, tally in ((medium, videos), ("text", texts)) if tally.rows]
+    # A dataset has videos or pictures.
+    is_image = videos.has_pictures or _cells(first.suite, "image", adapter)
+    every = {"image" if is_image else "video": videos, "text": texts}
+    tallies = {name: tally for name, tally in every.items() if tally.rows}
     reasons = [
-        *(reason for modality in modalities for reason in _unpublished(suite, modality, adapter)),
+        *(reason for modality, tally in tallies.items() for reason in _unpublished(tally, modality, adapter)),
         *_split(videos, texts, adapter),
         *differences(videos, texts),
     ]
     if reasons:
         return f"not comparable with published numbers: {'; '.join(dict.fromkeys(reasons))}"
-    papers = [tables.PAPERS[name] for name in tables.papers_of(suite, adapter, modalities[0])]
+    papers = dict.fromkeys(tables.PAPERS[cell.paper] for cell in _cells(first.suite, next(iter(tallies)), adapter))
     return f"comparable with published numbers of {' and '.join(papers)}, of the same model and weights"
+
+
+def _cells(suite: str, modality: str, adapter: str) -> list[tables.Published]:
+    return [cell for cell in tables.retrieval_of(suite, modality) if cell.dataset == adapter]
 
 
 def differences(videos: Tally, texts: Tally) -> list[str]:
@@ -62,38 +67,50 @@ def differences(videos: Tally, texts: Tally) -> list[str]:
     ]
 
 
-def _unpublished(suite: str, modality: str, adapter: str) -> Iterator[str]:
-    if tables.papers_of(suite, adapter, modality):
-        return
-    measured = tables.datasets_of(suite, modality)
+def _unpublished(tally: Tally, modality: str, adapter: str) -> Iterator[str]:
+    """That no table is of the dataset, or none of what perturbs here."""
+    suite = tally.first.suite
     what = {"image": "images", "video": "videos", "text": "captions"}[modality]
+    measured = dict.fromkeys(cell.dataset for cell in tables.retrieval_of(suite, modality))
     if not measured:
-        of_images = modality == "video" and tables.datasets_of(suite, "image")
+        of_images = modality == "video" and tables.retrieval_of(suite, "image")
         yield f"no retrieval with {what} of {suite} was published" + (", only with images" if of_images else "")
-    else:
+    elif adapter not in measured:
         yield f"retrieval with {what} of {suite} was published for {', '.join(measured)}, not for {adapter}"
+    elif {(row.perturbation, row.severity) for row in tally.distinct.values()}.isdisjoint(
+        _scenarios(suite, modality, adapter)
+    ):
+        yield f"no retrieval with {what} of {suite} at these severities was published for {adapter}"
 
 
-def split_differences(adapter: str, listed: int, hashes: tables.SplitHashes) -> Iterator[str]:
-    """How what is listed differs from the adapter's published split, by its number and by the hashes that are known.
+def _scenarios(suite: str, modality: str, adapter: str) -> set[tuple[str, int | None]]:
+    """The perturbations and severities that tables are of."""
+    parts = (part for cell in _cells(suite, modality, adapter) for part in json.loads(cell.parts or "[]"))
+    return {
+        (more[0], more[1]) if modality == "text" and any(more[:1]) else (name, severity)
+        for part in parts
+        for _, name, severity, *more in part["runs"]
+    }
+
+
+def _split(videos: Tally, texts: Tally, adapter: str) -> Iterator[str]:
+    """How what is listed differs from the published split, and the parts of it that are not complete.
 
     Nothing where no split was published.
     """
     published = tables.SPLITS.get(adapter)
     if published is None:
         return
-    if listed not in published:
+    items, captions = videos.items | texts.items, len(texts.captions)
+    expected = published.get(len(items))
+    if expected is None:
         printed = " or ".join(f"{number:,}" for number in published)
-        yield f"{listed:,} items are listed, and the published split of {adapter} has {printed}"
-    elif any(None not in pair and pair[0] != pair[1] for pair in zip(hashes, published[listed], strict=True)):
-        yield f"the {listed:,} listed items are not those of the published split of {adapter}"
-
-
-def _split(videos: Tally, texts: Tally, adapter: str) -> Iterator[str]:
-    """The parts of the published split that are not complete, or that it does not have."""
-    items = videos.items | texts.items
-    yield from split_differences(adapter, len(items), tables.SplitHashes(ids=ids_sha256(items)))
-    if adapter in tables.SPLITS and (lacking := {row.item_id for row in videos.failed}):
+        yield f"{len(items):,} items are listed, and the published split of {adapter} has {printed}"
+    elif captions not in (0, expected):
+        yield f"{captions:,} captions are listed, and the published split of {adapter} has {expected:,}"
+    elif (known := tables.HASHES.get((adapter, len(items)))) and known[0] != ids_sha256(items):
+        yield f"the {len(items):,} listed items are not those of the published split of {adapter}"
+    if lacking := {row.item_id for row in videos.failed}:
         yield f"{len(lacking):,} of {len(items):,} clips lack a perturbation"
 
 

@@ -24,6 +24,7 @@ class Tally:
         rows: the number of rows.
         first: the first row.
         items: the ids of the clips.
+        captions: the ids of the captions.
         distinct: a row for each way in which rows were made.
         complete: the number of complete rows per item.
         failed: the rows that are not complete.
@@ -36,6 +37,7 @@ class Tally:
         self.rows = 0
         self.first: Any = None
         self.items: set[str] = set()
+        self.captions: set[str] = set()
         self.distinct: dict[tuple[object, ...], Any] = {}
         self.complete: Counter[str] = Counter()
         self.failed: list[ClipRow] = []
@@ -58,6 +60,8 @@ class Tally:
             if isinstance(row, ClipRow):
                 way = *way, row.backend, bool(row.guide), row.storage
                 self._measure(row)
+            else:
+                self.captions.add(row.caption_id)
             self.distinct.setdefault(way, row)
             yield row
 

@@ -1,19 +1,19 @@
-"""What a published cell states of its runs, how a result differs from it, and whether results compare with tables."""
+"""What a published cell states of its runs, and how a result differs from it."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
 from perturbations.base.shown import plural
-from perturbations.corpus.comparability import split_differences
-from perturbations.evaluation.protocols.registry import EvaluationProtocol
-from perturbations.evaluation.rows import FEATURES, WHOLE_GALLERY, ScenarioKey, backends_of
-from perturbations.suites.published import SPLITS, Published, SplitHashes, values
+from perturbations.evaluation.protocols.registry import EvaluationProtocol, papers
+from perturbations.evaluation.rows import CLEAN_SCENARIO, FEATURES, WHOLE_GALLERY, ScenarioKey, backends_of
+from perturbations.suites import registry
+from perturbations.suites.published import HASHES, SPLITS, Published
 from perturbations.tta.methods import registry as methods
 
 RUN_KEY = (
@@ -43,26 +43,6 @@ def _parts(text: str) -> tuple[Part, ...]:
         )
         for part in json.loads(text)
     )
-
-
-def changed_parameters(method: str, direction: str, parameters: str | None) -> dict[str, object] | None:
-    """The parameters of a result that differ from the method's published ones; None where none are recorded.
-
-    `parameters` is the canonical JSON of every value. Of a method that there is no longer, all of them differ.
-    """
-    if parameters is None:
-        return None
-    given: dict[str, object] = json.loads(parameters)
-    known = methods.methods().get(method)
-    if known is None:
-        return given
-    published: dict[str, object] = {parameter.name: parameter.default for parameter in known.parameters}
-    rate = (known.rates or {}).get(direction)
-    return {
-        name: value
-        for name, value in given.items()
-        if value != published.get(name) and value is not None and not (name == "lr" and value == rate)
-    }
 
 
 def _plain(name: str) -> str:
@@ -110,12 +90,14 @@ def _of_method(cell: Published, row: Mapping[str, Any], *, given: bool) -> Itera
         if stated:
             yield f"{title} has the published parameters, and the table's are others"
         return
-    changed = changed_parameters(cell.stated_method, str(row["direction"]), row["parameters"])
-    if changed is None:
+    if row["parameters"] is None:
         yield f"the parameters of {title} are not recorded"
-    elif changed != stated:
-        other = ", ".join(f"{name} {value}" for name, value in sorted(changed.items())) or "those of the paper's text"
-        yield f"{title} has other parameters than the published ones: {other}"
+    else:
+        published = methods.effective(known.name, {}, str(row["direction"]))
+        changed = {name: own for name, own in json.loads(row["parameters"]).items() if own != published.get(name)}
+        if changed != stated:
+            other = ", ".join(f"{name} {own}" for name, own in sorted(changed.items())) or "those of the paper's text"
+            yield f"{title} has other parameters than the published ones: {other}"
     if order_matters(cell):
         if row["batch_size"] != cell.batch_size:
             yield f"the batch size is {_or_unknown(row['batch_size'])}, and the table's is {cell.batch_size}"
@@ -136,12 +118,12 @@ def _of_model(cell: Published, row: Mapping[str, Any], *, given: bool) -> Iterat
     if not cell.pooling:
         yield f"the table's model is {cell.stated_model}, whose features `perturb score` takes"
         return
-    backbone = row.get("architecture")
-    family = cell.stated_model.partition(" ")[0].lower()  # where the paper names no architecture
-    if backbone is None and cell.backbone:
-        yield f"the architecture of the model is not recorded, and the table's is {cell.backbone}"
-    elif backbone is not None and backbone != cell.backbone and (cell.backbone or backbone.split()[0] != family):
-        yield f"the architecture is {backbone}, and the table's is {cell.backbone or cell.stated_model}"
+    backbone, wanted = row["architecture"], cell.backbone or cell.stated_model
+    # Where the paper names no architecture, the family counts.
+    if backbone is None:
+        yield f"the architecture of the model is not recorded, and the table's is {wanted}"
+    elif backbone != cell.backbone and (cell.backbone or backbone.split()[0] != wanted.split()[0].lower()):
+        yield f"the architecture is {backbone}, and the table's is {wanted}"
     if cell.frames:  # composed: any pooling of single frames is the mean
         return
     if row["pooling"] != cell.pooling:
@@ -184,42 +166,24 @@ def sizes_differ(part: Part, row: Mapping[str, Any]) -> Iterator[str]:
         yield f"the gallery of {direction} has {items:,} items, and the published one {galleries}"
 
 
-def verdict(protocol: EvaluationProtocol, rows: Iterable[Mapping[str, Any]]) -> tuple[bool, tuple[str, ...]]:
-    """Whether any row of results compares with a preset's tables, and what speaks against others.
+def counted(paper: str, run: ScenarioKey, rows: Mapping[ScenarioKey, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The row whose queries and items count for a scenario: its own.
 
-    Neither where none is of the tables: rows of other methods, directions and scenarios are not judged. The others are
-    judged by the cell that they differ from least. Whether the weights are the paper's is not recorded: the reader
-    knows.
+    Where the paper's own fidelity gate leaves out captions (Qiu et al., Sec. 5.3) it is the clean one.
     """
-    asking: dict[tuple[str, ScenarioKey], list[tuple[Published, Part]]] = {}
-    for cell in values(protocol):
-        for part in parts_of(cell):
-            direction, _, runs = part
-            for run in runs:
-                asking.setdefault((direction, run), []).append((cell, part))
-    is_sound, reasons = False, dict[str, None]()
-    for row in rows:
-        scenario = ScenarioKey(**{name: row[name] for name in ScenarioKey._fields})
-        against = [
-            [*differences(cell, row), *sizes_differ(part, row)]
-            for cell, part in asking.get((row["direction"], scenario), ())
-            if is_method(cell, row)
-        ]
-        if against:
-            nearest = min(against, key=len)
-            own = [*nearest, *_recorded(protocol, row)]
-            is_sound = is_sound or not own
-            reasons |= dict.fromkeys(own)
-    return is_sound, tuple(reasons)
+    is_of_paper = run.mix is None and papers()[paper].get("suite") == run.suite
+    if is_of_paper and registry.get(f"{run.suite}/{run.perturbation}").gated:
+        return rows.get(CLEAN_SCENARIO, rows[run])
+    return rows[run]
 
 
-def _recorded(protocol: EvaluationProtocol, row: Mapping[str, Any]) -> Iterator[str]:
-    """What the row says beside its key: the listed items, the corpus, the model's backend, and how it was run."""
-    missing = int(row["missing_queries"])
-    listed = int(row["queries"]) + missing
-    adapter = row["adapter"] or row["dataset"]
-    if adapter in protocol.datasets and listed in SPLITS.get(adapter, ()):
-        yield from split_differences(adapter, listed, SplitHashes(listed=row["listed_sha256"]))
+def departures(protocol: EvaluationProtocol, row: Mapping[str, Any], missing: int) -> Iterator[str]:
+    """What a row says beside its key: the listed items, the corpus, the model's backend, and how it was run."""
+    adapter, listed = row["adapter"] or row["dataset"], int(row["queries"]) + int(row["missing_queries"])
+    for items, captions in SPLITS.get(adapter, {}).items():
+        known = HASHES.get((adapter, items))
+        if known and listed in (items, captions) and row["listed_sha256"] not in (None, known[1]):
+            yield f"the {listed:,} listed items are not those of the published split of {adapter}"
     if missing:
         yield f"missing: {missing:,} of {plural(listed, 'query')}"
     backends = backends_of(row["backend"])
@@ -230,13 +194,12 @@ def _recorded(protocol: EvaluationProtocol, row: Mapping[str, Any]) -> Iterator[
         yield "the model is a small encoder that the workflow trained on synthetic scenes"
     if corpus := backends.get("corpus"):
         yield corpus
-    known = methods.methods().get(row["method"])
+    method = methods.methods().get(row["method"])
     compared = {"num_frames": "the number of frames per clip"}
-    compared |= {"steps": "the number of steps"} if known is not None and known.adapts else {}
+    compared |= {"steps": "the number of steps"} if method is not None and method.adapts else {}
     for name, what in compared.items():
         wanted = protocol.evaluation.get(name)
         if wanted is not None and row[name] != wanted and '"middle"' not in (row["parameters"] or ""):
-            value = "not recorded" if row[name] is None else row[name]
-            yield f"{what} is {value}, and the preset's is {wanted}"
+            yield f"{what} is {_or_unknown(row[name])}, and the preset's is {wanted}"
     if row["precision"] not in (None, "float32"):
         yield f"the precision is {row['precision']}, and the papers' models are float32"

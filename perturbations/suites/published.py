@@ -6,12 +6,12 @@ version), Qiu et al. (`mm_robustness`) and EgoCVR (`egocvr`), with what the pape
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 _FILE = Path(__file__).with_name("published.parquet")
 
@@ -21,51 +21,45 @@ PAPERS: Final = MappingProxyType(
 """The papers' keys and names."""
 
 
-class SplitHashes(NamedTuple):
-    """What tells a published split from others of its size: of the ids of its items, and of these with the captions.
-
-    None where no public file lists it. `manifest.sets.ids_sha256` makes the first, and an evaluation the second.
-    """
-
-    ids: str | None = None
-    listed: str | None = None
-
-
-SPLITS: Final[Mapping[str, Mapping[int, SplitHashes]]] = MappingProxyType(
+SPLITS: Final[Mapping[str, Mapping[int, int]]] = MappingProxyType(
     {
-        "msrvtt": {
-            1_000: SplitHashes(
-                "23ca25cae27818f24013f7440e17da9cb4c34228510c0ea22d70f7afde05c745", "0c5e8c42eeef4926ba52ff03dc295092"
-            )
-        },
-        "activitynet": {
-            4_917: SplitHashes(
-                "8ef3a674cc4e5a79bdbc90c26bca837614c927a182679ef8e893b62b4d1c39f9", "076a831109fbc4b29c0df2f1f01ee25b"
-            )
-        },
-        "lsmdc": {999: SplitHashes()},
-        "msvd": {
-            670: SplitHashes(
-                "adc5c80497c2295367a951a4068df985461f6641b7b7a712a74ce51905427b89", "50ef761c86839ff4a6357e31c6d781ec"
-            )
-        },
-        "didemo": {1_004: SplitHashes()},
-        "youcook2": {
-            3_305: SplitHashes(),
-            3_350: SplitHashes(
-                "0a8946f5ae8023c04f2fbc430b0e081f6d5d2cebff4a0f4b9e726ee99768429d", "4fa0f2899db4d29f340dcfe80b54a511"
-            ),
-        },
-        "egocvr": {2_295: SplitHashes()},
-        "webvid_covr": {2_556: SplitHashes()},
-        # Pictures ask in one direction, and their five captions in the other.
-        "flickr30k": {1_000: SplitHashes(), 5_000: SplitHashes()},
-        "coco": {5_000: SplitHashes(), 25_000: SplitHashes()},
+        "msrvtt": {1_000: 1_000},
+        "activitynet": {4_917: 4_917},
+        "lsmdc": {999: 999},
+        "msvd": {670: 670},
+        "didemo": {1_004: 1_004},
+        "youcook2": {3_305: 3_305, 3_350: 3_350},
+        "flickr30k": {1_000: 5_000},
+        "coco": {5_000: 25_000},
     }
 )
-"""The published splits, by adapter and number of queries. YouCook2-P prints 3,305; its own totals give 3,350."""
+"""By adapter the published splits: the number of their items, and of the captions of these. YouCook2-P prints 3,305;
+its own totals give 3,350."""
 
-_UNITS: Final = {"mmi": "%", "mean_recall": "%", "gamma_a": "", "gamma_r": "", "rsum": "sum of %"}
+HASHES: Final[Mapping[tuple[str, int], tuple[str, str]]] = MappingProxyType(
+    {
+        ("msrvtt", 1_000): (
+            "23ca25cae27818f24013f7440e17da9cb4c34228510c0ea22d70f7afde05c745",
+            "0c5e8c42eeef4926ba52ff03dc295092",
+        ),
+        ("activitynet", 4_917): (
+            "8ef3a674cc4e5a79bdbc90c26bca837614c927a182679ef8e893b62b4d1c39f9",
+            "076a831109fbc4b29c0df2f1f01ee25b",
+        ),
+        ("msvd", 670): (
+            "adc5c80497c2295367a951a4068df985461f6641b7b7a712a74ce51905427b89",
+            "50ef761c86839ff4a6357e31c6d781ec",
+        ),
+        ("youcook2", 3_350): (
+            "0a8946f5ae8023c04f2fbc430b0e081f6d5d2cebff4a0f4b9e726ee99768429d",
+            "4fa0f2899db4d29f340dcfe80b54a511",
+        ),
+    }
+)
+"""What tells the splits that public files list from others of their size: hashes of the ids of the items, and of these
+with the captions. `manifest.sets.ids_sha256` makes the first, and an evaluation the second."""
+
+_OF_RETRIEVAL: Final = ("mmi", "mean_recall", "gamma_a", "gamma_r", "rsum")
 """The metrics of retrieval beside `recall_at_<k>`; others are of captions, hubness and cost."""
 
 
@@ -143,14 +137,9 @@ class Published:
         return float(self.printed)
 
     @property
-    def unit(self) -> str:
-        """Of the number: "%", "sum of %", or nothing."""
-        return "%" if self.metric.startswith("recall_at_") else _UNITS.get(self.metric, "")
-
-    @property
     def is_retrieval(self) -> bool:
         """Whether it is of retrieval, not of captions, hubness or cost."""
-        return self.metric in _UNITS or self.metric.startswith("recall_at_")
+        return self.metric in _OF_RETRIEVAL or self.metric.startswith("recall_at_")
 
 
 _NAMES: Final = tuple(column.name for column in fields(Published))
@@ -170,24 +159,9 @@ def _by_table() -> dict[tuple[str, str], tuple[Published, ...]]:
     return {key: tuple(members) for key, members in groups.items()}
 
 
-class Tabled(Protocol):
-    """Names tables of a paper, as a preset of an evaluation does."""
-
-    @property
-    def paper(self) -> str:
-        """The paper's key."""
-
-    @property
-    def tables(self) -> Sequence[str]:
-        """The numbers of its tables."""
-
-
-def values(protocol: Tabled) -> list[Published]:
-    """The published cells of a preset's tables, in printed order.
-
-    Raises KeyError for a table that there is not.
-    """
-    return [cell for table in protocol.tables for cell in _by_table()[protocol.paper, table]]
+def values(paper: str, tables: Iterable[str]) -> list[Published]:
+    """The published cells of tables of a paper, in printed order. Raises KeyError for a table that there is not."""
+    return [cell for table in tables for cell in _by_table()[paper, table]]
 
 
 def cells() -> Iterator[Published]:
@@ -197,21 +171,7 @@ def cells() -> Iterator[Published]:
 
 
 @cache
-def papers_of(suite: str, dataset: str, modality: str) -> dict[str, tuple[str, ...]]:
-    """The papers that print retrieval under a suite's perturbations of a modality on a dataset, and their tables."""
-    papers: dict[str, dict[str, None]] = {}
-    for cell in cells():
-        same = (cell.suite, cell.dataset) == (suite, dataset) and modality in cell.modality.split("+")
-        if same and cell.is_retrieval:
-            papers.setdefault(cell.paper, {})[cell.table] = None
-    return {paper: tuple(tables) for paper, tables in papers.items()}
-
-
-def datasets_of(suite: str, modality: str) -> tuple[str, ...]:
-    """The datasets on which retrieval under a suite's perturbations of a modality was published."""
-    names = (
-        cell.dataset
-        for cell in cells()
-        if cell.suite == suite and modality in cell.modality.split("+") and cell.is_retrieval
-    )
-    return tuple(dict.fromkeys(names))
+def retrieval_of(suite: str, modality: str) -> tuple[Published, ...]:
+    """The cells of retrieval under a suite's perturbations of a modality."""
+    of_suite = (cell for cell in cells() if cell.suite == suite and modality in cell.modality.split("+"))
+    return tuple(cell for cell in of_suite if cell.is_retrieval)

@@ -1,7 +1,7 @@
 """The report's section of a protocol: published values beside ours, and why they do not compare where they do not.
 
-A published number stands beside a result whose key is what the paper states, and beside no other. There is no verdict
-of agreement: whether the weights are the paper's is not recorded.
+A published number stands beside a result whose key is what the paper states, and beside no other. Whether it compares
+is asked cell by cell. There is no verdict of agreement: whether the weights are the paper's is not recorded.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,15 +25,16 @@ from perturbations.evaluation.rows import ScenarioKey
 from perturbations.evaluation.stated import (
     RUN_KEY,
     Part,
+    counted,
+    departures,
     differences,
     is_method,
     order_matters,
     parts_of,
     sizes_differ,
-    verdict,
 )
 from perturbations.retrieval import gamma_a, gamma_r, mmi
-from perturbations.suites.published import Published, values
+from perturbations.suites.published import Published
 
 FORMULAS: Mapping[str, tuple[str, Callable[..., object]]] = {
     "gamma_a": ("absolute robustness", gamma_a),
@@ -58,17 +59,22 @@ _SPREAD = "_sd"
 READ = (
     "Published: the paper's number. Ours: with its 95 % interval over queries; difference: ours less the published "
     "number. A number stands here where the paper states the same dataset, scenarios, model, setting, method, "
-    "parameters, batch size and seed. A paper prints no interval, and its weights are not recorded here."
+    "parameters, batch size and seed. In brackets: what the text above names speaks against comparing them. A paper "
+    "prints no interval, and its weights are not recorded here."
 )
 
 
 class Beside(NamedTuple):
-    """A published cell beside our number: our model's name in tables, the value in the cell's unit, its interval."""
+    """A published cell beside our number: our model's name in tables, the value in the cell's unit, its interval.
+
+    `departs` says that our runs have the cell's key, but differ in what stands beside it (`stated.departures`).
+    """
 
     cell: Published
     model: str
     value: float
     span: IntervalSpan | None
+    departs: bool
 
 
 def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[PagePart]:
@@ -81,24 +87,19 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
         yield f"{name} on {rows['dataset'].iloc[0]}: {where}."
         if protocol.unstated:
             yield f"The paper leaves open: {'; '.join(protocol.unstated)}."
-        own = rows[rows["protocol"] == name].to_dict("records")
-        is_sound, reasons = verdict(protocol, map(_plain, own))
-        tables = list(_tables(beside(protocol, of_directions)))
-        if is_sound and tables:
-            but = f", but for some, because {'; '.join(reasons)}" if reasons else ""
+        shown, against = compared(protocol, of_directions)
+        reasons = "; ".join(dict.fromkeys(chain.from_iterable(against)))
+        if not all(own.departs for own in shown):
+            but = f", but for some (in brackets, or without a published number), because {reasons}" if reasons else ""
             yield f"Comparable with the published values, if the weights are the paper's{but}."
         elif reasons:
-            yield f"Not comparable with the published values, because {'; '.join(reasons)}."
+            yield f"Not comparable with the published values, because {reasons}."
+        tables = list(_tables(shown))
         yield from tables[:1]
         yield from (Section(table.caption, [table]) for table in tables[1:])
         if not tables:
-            needs = ": a mean needs all of its scenarios" if is_sound else ""
+            needs = "" if all(against) else ": a mean needs all of its scenarios"
             yield f"No published number is of what was run here{needs}."
-
-
-def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """A row of a frame, with None for what is empty."""
-    return {str(name): None if value != value else value for name, value in row.items()}
 
 
 # --- which results a cell stands beside -------------------------------------------------------------------------------
@@ -111,13 +112,17 @@ _CONFIGURED = [
 
 
 class _Configured(NamedTuple):
-    """One method with one set of parameters and one seed, of one model: its first row, and its rows by scenario."""
+    """One method with one set of parameters and one seed, of one model: its first row, and its rows by scenario.
+
+    `departures` are those of its rows, as far as tables are of them.
+    """
 
     first: dict[str, Any]
-    rows: Mapping[ScenarioKey, Mapping[Any, Any]]
+    rows: Mapping[ScenarioKey, Mapping[str, Any]]
     scores: Scores
     setting: str
     seed: int
+    departures: dict[ScenarioKey, list[str]]
 
     def estimate(self, metric: str, runs: Iterable[ScenarioKey]) -> Estimate:
         """The mean of a metric over scenarios, and the same in each resample."""
@@ -138,52 +143,77 @@ def _weights(runs: tuple[ScenarioKey, ...]) -> dict[ScenarioKey, float]:
 _Member = tuple[_Configured, Part]
 
 
-def beside(protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]) -> Iterator[Beside]:
-    """The cells of a protocol's tables whose keys are those of results, in printed order.
+def compared(
+    protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]
+) -> tuple[list[Beside], list[list[str]]]:
+    """The cells of a protocol's tables beside results, in printed order, and what speaks against each row of results.
 
-    A result counts where it followed the protocol and every scenario of the cell's mean was run.
+    A result stands beside a cell where it followed the protocol, has the cell's key, and every scenario of the cell's
+    mean was run. Rows of other methods, directions and scenarios than the tables have are not judged; the others are
+    judged by the cell that they differ from least. Whether the weights are the paper's is not recorded.
     """
     configured = {
         direction: [own for scores in models for own in _configured(scores, protocol.name)]
         for direction, models in of_directions.items()
     }
-    of_key: dict[tuple[object, ...], list[_Configured]] = {}
-    for cell in values(protocol):
+    of_key: dict[tuple[object, ...], list[tuple[_Configured, list[str]]]] = {}
+    nearest: dict[tuple[int, ScenarioKey], list[str]] = {}
+    shown: list[Beside] = []
+    for cell in protocol.cells:
         members = []
         for part in parts_of(cell):
-            key = part[0], order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
+            direction, _, runs = part
+            key = direction, order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
             if key not in of_key:
-                every = configured.get(part[0], ())
-                of_key[key] = [
-                    own for own in every if is_method(cell, own.first) and not any(differences(cell, own.first))
-                ]
-            members.append(_members(cell, part, of_key[key]))
+                every = [own for own in configured.get(direction, ()) if is_method(cell, own.first)]
+                of_key[key] = [(own, [*differences(cell, own.first)]) for own in every]
+            complete = []
+            for own, foreign in of_key[key]:
+                against = {run: [*foreign, *_sizes(protocol, part, own, run)] for run in runs if run in own.rows}
+                for run, reasons in against.items():
+                    place = id(own), run
+                    nearest[place] = min(nearest.get(place, reasons), reasons, key=len)
+                if len(against) == len(runs) and not any(against.values()):
+                    complete.append(own)
+            members.append(_members(cell, part, complete))
         known = [row for several in product(*members) if several and (row := _beside(cell, several)) is not None]
-        yield from known if cell.stated_model else known[:1]  # random orders have a row beside each model
+        shown += known if cell.stated_model else known[:1]  # random orders have a row beside each model
+    return shown, [
+        [*nearest[id(own), run], *own.departures[run]]
+        for own in chain.from_iterable(configured.values())
+        for run in own.departures
+    ]
 
 
 def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
     rows = scores.rows[scores.rows["protocol"] == protocol]
     for _, own in rows.groupby(_CONFIGURED, sort=False, dropna=False):
-        records = {run_of(row): row for row in own.to_dict("records")}
+        records = {run_of(row): _plain(row) for row in own.to_dict("records")}
         (_, setting, seed), first = next(iter(records.items()))
-        by_scenario = {scenario: row for (scenario, *_), row in records.items()}
-        yield _Configured(_plain(first), by_scenario, scores, setting, seed)
+        yield _Configured(first, {run: row for (run, *_), row in records.items()}, scores, setting, seed, {})
+
+
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """A row of a frame, with None for what is empty."""
+    return {str(name): None if value != value else value for name, value in row.items()}
+
+
+def _sizes(protocol: EvaluationProtocol, part: Part, own: _Configured, run: ScenarioKey) -> list[str]:
+    """How a run's numbers of queries and items differ from a part's; its departures are looked at once."""
+    sized = counted(protocol.paper, run, own.rows)
+    if run not in own.departures:
+        own.departures[run] = [*departures(protocol, own.rows[run], int(sized["missing_queries"]))]
+    return [*sizes_differ(part, sized)]
 
 
 def _members(cell: Published, part: Part, configured: Sequence[_Configured]) -> list[_Member]:
-    """Those of a cell's runs that have all scenarios of a part of it, of its sizes.
-
-    Of runs that differ in a seed alone, which changes nothing, the one of the stated seed, or the first.
-    """
+    """Of runs that differ in a seed alone, which changes nothing, the one of the stated seed, or the first."""
     known: dict[tuple[object, ...], _Member] = {}
-    *_, runs = part
     for own in configured:
-        if all(run in own.rows and not any(sizes_differ(part, own.rows[run])) for run in runs):
-            free = own.seed if order_matters(cell) else None
-            key = own.first["model_key"], own.first["label"], own.first["gallery_name"], free
-            if key not in known or own.seed == cell.seed:
-                known[key] = own, part
+        free = own.seed if order_matters(cell) else None
+        key = own.first["model_key"], own.first["label"], own.first["gallery_name"], free
+        if key not in known or own.seed == cell.seed:
+            known[key] = own, part
     return list(known.values())
 
 
@@ -197,7 +227,8 @@ def _beside(cell: Published, members: Sequence[_Member]) -> Beside | None:
     (first, (*_, runs)), *_ = members
     scores = first.scores
     span = span_of(estimate) if len(members) > 1 else scores.own_span(cell.metric, _column(scores, runs), estimate)
-    return Beside(cell, scores.model, float(estimate[0]), span)
+    departs = any(own.departures[run] for own, (*_, every) in members for run in every)
+    return Beside(cell, scores.model, float(estimate[0]), span, departs)
 
 
 def _estimate(cell: Published, members: Sequence[_Member]) -> Estimate:
@@ -294,6 +325,6 @@ def _cell(what: str, parts: Mapping[bool, Beside]) -> Cell:
     if what == "published":
         return Cell(own.cell.printed, spread.cell.printed if spread else "")
     if what == "difference":
-        return Cell(number(own.value - own.cell.value, f"+{form}"))
+        return Cell(number(own.value - own.cell.value, f"+{form}"), mark="departs" if own.departs else "")
     low, high = (number(end, form) for end in own.span) if own.span else ("", "")
     return Cell(number(own.value, form), number(spread.value, form) if spread else "", low=low, high=high)

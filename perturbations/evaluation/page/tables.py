@@ -24,7 +24,7 @@ class Cell(NamedTuple):
     """The texts of a cell.
 
     `change` is to the baseline, `low` and `high` are the ends of an interval, and `mark` is "best", "second", "tie"
-    (not separable from the best one) or "".
+    (not separable from the best one), "departs" (not comparable with the published number) or "".
     """
 
     value: str = ""

@@ -24,7 +24,7 @@ def cells(protocol: str | None = None) -> pd.DataFrame:
     from perturbations.evaluation.protocols import registry
     from perturbations.suites import published
 
-    wanted = published.cells() if protocol is None else published.values(registry.protocol(protocol))
+    wanted = published.cells() if protocol is None else registry.protocol(protocol).cells
     names = [*published.PRINTED, "status", "reason"]
     return pd.DataFrame([[getattr(cell, name) for name in names] for cell in wanted], columns=names)
 

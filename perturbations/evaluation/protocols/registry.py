@@ -12,7 +12,9 @@ from typing import Any
 import yaml
 
 from perturbations.base.errors import ConfigError, did_you_mean, short
+from perturbations.suites import published
 from perturbations.suites import registry as suites
+from perturbations.tta.methods import registry as methods
 
 _FILE = Path(__file__).with_name("presets.yaml")
 
@@ -44,6 +46,11 @@ class EvaluationProtocol:
     composed: _Keys = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
     unstated: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> list[published.Published]:
+        """The published cells of its tables, in printed order."""
+        return published.values(self.paper, self.tables)
 
 
 @cache
@@ -120,7 +127,12 @@ def lacking(
         videos: of each evaluated suite the perturbations of videos, a list or "all"; None: those of the protocol.
     """
     wanted = protocol(name)
-    lines = [f"evaluation.{key}: {name} needs {what}" for key, what in wanted.needs.items() if config.get(key) is None]
+    needs = dict(wanted.needs)
+    bank = needs.pop("querybank", None)  # without one, a method that needs it is refused in any case
+    lines = [f"evaluation.{key}: {name} needs {what}" for key, what in needs.items() if config.get(key) is None]
+    named = [entry if isinstance(entry, str) else entry["name"] for entry in config.get("methods", ())]
+    if bank and config.get("querybank") == dataset and any(methods.method(own).needs_bank for own in named):
+        lines.append(f"evaluation.querybank: {name} needs {bank}, and {dataset} has the evaluated ones")
     if videos is None:
         evaluated = wanted.evaluation.get("suites", ())
         videos = {suite: own.get("perturbations", "all") for suite, own in wanted.suites.items() if suite in evaluated}
