@@ -1,4 +1,4 @@
-"""Peak resident memory of each job on one long synthetic video, and on eight clips cut from it.
+"""Peak resident memory of each job of videos on one long synthetic video, and on eight clips cut from it.
 
     python benchmarks/memory.py [--minutes 20] [--size 640x360] [--severity 3] [--perturbations msrvtt_p/box_jumble]
 
@@ -21,6 +21,21 @@ from perturbations.suites import registry
 
 PROJECT = Path(__file__).parents[1]
 CLIPS, CLIP_S = 8, 20.0
+SNAKEFILE = """
+configfile: "config.yaml"
+
+module ours:
+    snakefile:
+        {snakefile!r}
+    config:
+        config
+
+use rule * from ours exclude videos
+
+use rule videos from ours with:
+    benchmark:
+        "measured/{{dataset}}/{{suite}}/{{perturbation}}/{{severity}}/{{shard}}.tsv"
+"""
 
 
 def main() -> None:
@@ -39,13 +54,14 @@ def main() -> None:
             suites.setdefault(key.partition("/")[0], []).append(key.partition("/")[2])
         write(folder, options, suites)
         targets = [f"{suite}_{part}" for suite in suites for part in ("whole", "cut")]
-        command = [sys.executable, "-m", "snakemake", "--snakefile", PROJECT / "Snakefile", "--cores", "1"]
-        subprocess.run([*command, "--no-hooks", "--", *targets], cwd=folder, check=True, stdout=sys.stderr)
+        (folder / "Snakefile").write_text(SNAKEFILE.format(snakefile=str(PROJECT / "workflow/Snakefile")))
+        command = [sys.executable, "-m", "snakemake", "--cores", "1", "--", *targets]
+        subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)
         print("| job | peak MiB | seconds |\n|---|---|---|")
-        for path in sorted((folder / "work/benchmarks").rglob("*.tsv")):
+        for path in sorted((folder / "measured").rglob("*.tsv")):
             with path.open(newline="") as file:
                 (row,) = csv.DictReader(file, delimiter="\t")
-            print(f"| {path.relative_to(folder / 'work/benchmarks').with_suffix('')} | {row['max_rss']} | {row['s']} |")
+            print(f"| {path.relative_to(folder / 'measured').with_suffix('')} | {row['max_rss']} | {row['s']} |")
 
 
 def write(folder: Path, options: argparse.Namespace, suites: dict[str, list[str]]) -> None:

@@ -131,11 +131,11 @@ def test_planning_writes_where_jobs_read(tmp_path: Path, monkeypatch: pytest.Mon
     config = config_file.parse(DRAWN, place=Path("results"))
     plan = sharding.plan_clips(config, "demo")
     recipes = CorpusRules(config).video_recipes(SimpleNamespace(dataset="demo", suite="mlvp"))
-    assert recipes == "work/demo/mlvp/recipes.jsonl"
+    assert recipes == "work/demo/mlvp/recipes/videos.jsonl"
     lists = sorted(str(path) for path in Path("results/work/demo/shards").iterdir())
     assert lists == [f"results/work/demo/shards/{shard}.jsonl" for shard in plan.shards]
     assert '"path":"work/demo/videos/' in Path(lists[0]).read_text()
-    assert Path("results/work/demo/mlvp/recipes.jsonl").is_file()
+    assert Path("results/work/demo/mlvp/recipes/videos.jsonl").is_file()
     assert not Path("work").exists()
 
 
@@ -206,7 +206,7 @@ def test_a_rule_s_resources_are_overridden(renamed: Path) -> None:
     assert "mem_mb=900" in job
     assert "runtime" not in job
     assert "wildcards: dataset=demo, suite=mlvp, perturbation=fog, severity=1" in job
-    for named in ("input: ", "output: ", "log: ", "benchmark: "):
+    for named in ("input: ", "output: ", "log: "):
         assert f"    {named}" in job
     (resources,) = re.findall(r"(?m)^rule perturbed_sources:\n(?:    .*\n)*?    resources: (.*)$", planned)
     assert "mem_mb=800" in resources

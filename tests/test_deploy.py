@@ -9,12 +9,10 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
-from packaging.requirements import Requirement
 
 import perturbations
 from perturbations import read_manifest
@@ -112,10 +110,6 @@ def test_the_files_that_describe_the_project_agree() -> None:
     offered = [name.rpartition(" ")[2] for name in declared["classifiers"] if re.search(r":: 3\.\d+$", name)]
     assert versions == offered
     assert "bash .ci/run" in [step.get("run") for step in ci["jobs"]["checks"]["steps"]]
-    # What `snakemake --report` needs, besides Snakemake.
-    reports = {Requirement(line) for line in metadata.requires("snakemake") or [] if 'extra == "reports"' in line}
-    ours = {Requirement(line).name for line in declared["optional-dependencies"]["workflow"]}
-    assert {requirement.name for requirement in reports} == {"pygments"} <= ours
 
 
 def test_the_container_s_files_exist() -> None:

@@ -73,8 +73,8 @@ def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> N
     assert sorted(files) == sorted(plan.shards)
     assert (plan.listed, plan.rejected) == (5, 1)
     assert clips_of(root, plan) == ["a", "b", "c", "new\nline"]
-    assert [line.item_id for line in listed.read(root / "rejected.jsonl", SourceRow)] == ["gone"]
-    assert listed.read(root / "captions.jsonl", CaptionRow)[0].text == "c\u2028d"
+    assert [line.item_id for line in listed.read(root / "lists/rejected.jsonl", SourceRow)] == ["gone"]
+    assert listed.read(root / "lists/captions.jsonl", CaptionRow)[0].text == "c\u2028d"
 
     sharding.plan_clips(project(tmp_path, ["a", "b", "c", "new\nline"]), "d")
     assert {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()} == files
@@ -103,7 +103,7 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
     settings = project(tmp_path, list("abcdef"), ROWS)
     root = tmp_path / "work/d"
     plan = sharding.plan_clips(settings, "d")
-    usable = listed.read(root / "captions.jsonl", CaptionRow)
+    usable = listed.read(root / "lists/captions.jsonl", CaptionRow)
     # The number of a caption does not depend on whether those before it can be used.
     assert [(caption.caption_id, caption.text) for caption in usable] == [("a#0", "first"), ("a#2", "second")]
     rejected = listed.read(root / layout.in_dataset("rejected_captions"), SourceRow)
@@ -122,7 +122,7 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
         ("f", "a caption has 100,001 characters, more than 100,000"),
     ]
     # A clip whose captions cannot be used is perturbed all the same; no id is there twice.
-    unusable = listed.read(root / "rejected.jsonl", SourceRow)
+    unusable = listed.read(root / "lists/rejected.jsonl", SourceRow)
     assert clips_of(root, plan) == ["a", "b", "c"]
     assert sorted(row.item_id for row in unusable) == ["", "d", "e", "f"]
     assert next(row.error for row in unusable if not row.item_id).endswith("; 1 more entries with this id")
@@ -148,7 +148,7 @@ def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path
         ("a", "duplicate id, first seen at line 2 (a.csv, line 4)"),
     ]
     assert (plan.listed, plan.rejected, plan.captions, plan.rejected_captions) == (2, 1, 1, 2)
-    assert [row.item_id for row in listed.read(tmp_path / "work/d/rejected.jsonl", SourceRow)] == ["b"]
+    assert [row.item_id for row in listed.read(tmp_path / "work/d/lists/rejected.jsonl", SourceRow)] == ["b"]
 
 
 def written(root: Path) -> dict[str, int]:
@@ -174,7 +174,7 @@ def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: 
 def test_captions_are_listed_by_their_ids_and_written_once(tmp_path: Path) -> None:
     names = ["b", "a", "a#0", 'q"', "é", "z\x01"]
     rows = [{"item_id": name, "caption": f".{text}{name}"} for text in ("", "new\nline", "\u2028") for name in names]
-    parsed, path = project(tmp_path, [], rows), tmp_path / "work/d/captions.jsonl"
+    parsed, path = project(tmp_path, [], rows), tmp_path / "work/d/lists/captions.jsonl"
     sharding.plan_clips(parsed, "d")
     captions = listed.read(path, CaptionRow)
     expected = [(f"{name}#{number}", name) for name in names for number in range(3)]

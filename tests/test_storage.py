@@ -171,6 +171,16 @@ def test_an_unchanged_text_keeps_its_time_and_one_of_other_bytes_is_written(text
         assert path.read_bytes() == text.encode()
 
 
+@pytest.mark.parametrize("before", [None, "", "one", "onetwo", "onetwothree", "one2three", "onetwothreefour"])
+def test_a_text_in_pieces_is_written_as_a_whole_one(before: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    if before is not None:
+        path.write_text(before)
+    assert storage.write_text_if_changed(path, iter(("one", "two", "three"))) == (before != "onetwothree")
+    assert path.read_text() == "onetwothree"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abc")

@@ -366,4 +366,4 @@ def test_the_real_lists_count_as_published(reference: Path, tmp_path: Path) -> N
     project.config["datasets"]["youcook2"]["ids"] = "val_list.txt"
     output = project.snakemake("youcook2_p", "--dry-run").stderr
     assert "301,500 clips, cut from 457 videos x 90 = 41,130 videos" in output
-    assert not {name for name in more if name in (tmp_path / "work/youcook2/captions.jsonl").read_text()}
+    assert not {name for name in more if name in (tmp_path / "work/youcook2/lists/captions.jsonl").read_text()}

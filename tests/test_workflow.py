@@ -381,15 +381,6 @@ def test_a_graph_and_the_menu(finished: Project) -> None:
     assert "mlvp_tiny (2 perturbations of mlvp x severities 1, 3 on the dataset `tiny` (folder)" in menu
 
 
-def test_report(project: Project) -> None:
-    project.snakemake("--report", "report.html", "mlvp_tiny")
-    text = (project.root / "report.html").read_text()
-    assert "preview.png" in text
-    assert (project.root / "manifests/tiny/mlvp/preview.png").stat().st_size > 0
-    assert "corpus.html" in text
-    assert "What there is" in text, "it opens on a description"
-
-
 def test_a_run_ends_with_the_page_of_all_pages(finished: Project) -> None:
     text = (finished.root / "manifests" / "index.html").read_text()
     assert 'href="tiny/mlvp/corpus.html"' in text

@@ -13,7 +13,7 @@ import tempfile
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -245,14 +245,28 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_text_if_changed(path: Path, text: str) -> bool:
-    """Write `text` unless the file holds it already, so that its modification time stays. Returns whether it wrote."""
-    try:
-        if path.read_bytes() == text.encode():
-            return False
-    except FileNotFoundError:
-        pass
-    write_text(path, text)
+def write_text_if_changed(path: Path, text: str | Iterable[str]) -> bool:
+    """Write a text, or the pieces of a large one, unless the file holds it already: its modification time stays then.
+
+    Returns whether it wrote.
+    """
+    pieces = (piece.encode() for piece in ([text] if isinstance(text, str) else text))
+    same, other = 0, b""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        for other in pieces:
+            if file.read(len(other)) != other:
+                break
+            same += len(other)
+        else:
+            other = b""
+            if not file.read(1):
+                return False
+    with atomic_path(path) as temporary, temporary.open("wb") as out:
+        if same:
+            with path.open("rb") as file:
+                out.write(file.read(same))
+        out.write(other)
+        out.writelines(pieces)
     return True
 
 

@@ -34,7 +34,6 @@ JOBS = {
     "perturbations.evaluation.jobs": ("check_model", "gallery", "evaluate", "results", "report"),
     "perturbations.report.captions_page": ("captions_page",),
     "perturbations.report.corpus_page": ("corpus_page",),
-    "perturbations.report.index": ("index",),
     "perturbations.report.preview": ("preview",),
 }
 """Module -> the rules whose jobs are its functions of the same names."""

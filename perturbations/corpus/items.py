@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
@@ -157,15 +158,15 @@ class _Folders:
     def __init__(self, videos: Path) -> None:
         self._videos = str(videos)
         self._problems: dict[str, str] = {}  # why folders cannot be listed
-        self._listed: dict[str, dict[str, list[str]]] = {}
+        self._listed: dict[str, dict[str, str | tuple[str, ...]]] = {}
 
     def first(self, item: Item, *, pictures: bool) -> str:
         """The first of an item's files that is there, as it is named there. Raises `_NoVideoError`."""
-        # Normalized, so that the file looked for is the file read: in `a/../b`, `a` may be a link to another folder.
-        names = [os.path.normpath(name) if "/" in name else name for name in item.files]
-        if (present := next(filter(None, map(self._find, names)), None)) is not None:
+        names = chain(item.names, (item.source_video_id + ending for ending in item.extensions))
+        if (present := next(filter(None, map(self._find, map(_plain, names))), None)) is not None:
             return present
-        if problem := next(filter(None, (self._problems.get(os.path.dirname(name)) for name in names)), None):
+        folders = (os.path.dirname(_plain(name)) for name in item.files)
+        if problem := next(filter(None, map(self._problems.get, folders)), None):
             raise _NoVideoError(problem)
         others = (VIDEO_EXTENSIONS if pictures else PICTURE_EXTENSIONS) if item.extensions else ()
         if other := next(filter(None, (self._find(item.source_video_id + ending) for ending in others)), None):
@@ -183,25 +184,35 @@ class _Folders:
         if folder not in self._listed:
             self._listed[folder] = self._list(folder)
         listed = self._listed[folder]
-        near = listed.get(name) or listed.get(_folded(name), [])  # a name that is a key is its own folded form
-        if len(near) == 1:
-            return os.path.join(folder, near[0])
+        near = listed.get(name) or listed.get(_folded(name), ())  # a name that is a key is its own folded form
+        if isinstance(near, str):
+            return os.path.join(folder, near)
         if len(set(map(composed, near))) < len(near):
             raise _NoVideoError(f"two files are called {composed(near[-1])!r}, in two Unicode forms: rename one")
         same = [other for other in near if composed(other) == composed(name)] or near[-1:]
         return os.path.join(folder, same[0]) if same else None
 
-    def _list(self, folder: str) -> dict[str, list[str]]:
-        """The names in a folder by their folded forms."""
-        names: dict[str, list[str]] = {}
+    def _list(self, folder: str) -> dict[str, str | tuple[str, ...]]:
+        """The name in a folder, or the names, by their folded form: of a million files nearly always one."""
+        names: dict[str, str | tuple[str, ...]] = {}
         try:
             for name in sorted(os.listdir(os.path.join(self._videos, folder))):
-                names.setdefault(_folded(name), []).append(name)
+                folded = _folded(name)
+                if folded not in names:
+                    names[name if name == folded else folded] = name
+                else:
+                    other = names[folded]
+                    names[folded] = (*((other,) if isinstance(other, str) else other), name)
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:
             self._problems[folder] = f"{folder or 'the folder of videos'} cannot be listed: {error.strerror}"
         return names
+
+
+def _plain(name: str) -> str:
+    """Normalized, so that the file looked for is the file read: in `a/../b`, `a` may be a link to another folder."""
+    return os.path.normpath(name) if "/" in name else name
 
 
 def _folded(name: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,18 +41,39 @@ class ListedClip:
 _Line = TypeVar("_Line", ListedClip, CaptionRow, SourceRow)
 """Rows of sources are items that no job uses; such a caption's `item_id` is its own id."""
 
-# ASCII only: names may contain characters that some readers treat as line ends.
-_ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
-
 
 def line(entry: ListedClip | CaptionRow | SourceRow) -> str:
-    """An entry as a line of its file: canonical JSON."""
-    return _ENCODE({name: getattr(entry, name) for name in entry.__slots__}) + "\n"
+    """An entry as a line of its file: JSON with sorted keys and no spaces.
+
+    ASCII only: names may contain characters that some readers treat as line ends.
+    """
+    values, text = _OF_KIND[type(entry)]
+    return text % tuple(map(_json_of, values(entry)))
 
 
-def write(path: Path, lines: Iterable[_Line]) -> None:
+_OF_KIND = {
+    kind: (
+        attrgetter(*sorted(kind.__slots__)),
+        "{" + ",".join(f'"{name}":%s' for name in sorted(kind.__slots__)) + "}\n",
+    )
+    for kind in (ListedClip, CaptionRow, SourceRow)
+}
+"""What takes the values out of an entry, and its line with a place for each."""
+
+
+def _json_of(value: object) -> str:
+    if value is None:
+        return "null"
+    return encode_basestring_ascii(value) if type(value) is str else json.dumps(value)
+
+
+_LINES_AT_ONCE = 10_000
+
+
+def write(path: Path, lines: Sequence[_Line]) -> None:
     """Write a list file, unless it holds these lines already."""
-    storage.write_text_if_changed(path, "".join(map(line, lines)))
+    parts = (lines[start : start + _LINES_AT_ONCE] for start in range(0, len(lines), _LINES_AT_ONCE))
+    storage.write_text_if_changed(path, ("".join(map(line, part)) for part in parts))
 
 
 def write_shards(folder: Path, lists: Mapping[str, Sequence[_Line]]) -> None:

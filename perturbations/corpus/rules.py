@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
@@ -43,6 +43,10 @@ def doubled(value: int) -> Callable[..., int]:
     return lambda wildcards, attempt: value << (attempt - 1)
 
 
+def _each(path: str, wildcards: Wildcards, shards: Iterable[str]) -> list[str]:
+    return [path.format(shard=shard, **dict(wildcards.items())) for shard in shards]
+
+
 class CorpusRules:
     """The functions of the rules of clips and captions.
 
@@ -61,6 +65,10 @@ class CorpusRules:
         )
         self.requested: list[TargetWork] = []
         self._recipe = cache(user_mistakes()(partial(recipe.from_config, config)))
+        self._video_settings = cache(
+            lambda text: canonical({"recipe": json.loads(text), **config.storage.job_settings})
+        )
+        self._run = canonical({"timeout_s": config.timeout_s, "limits": config.limits.model_dump()})
         self._text_recipes = cache(partial(paths.texts_of_recipes, config))
 
     def plan(self, collection: str) -> DatasetPlan:
@@ -94,7 +102,7 @@ class CorpusRules:
 
     def run(self, wildcards: Wildcards, input: object) -> str:
         """When a clip is given up: never a result, so Snakemake does not compare it, as functions of inputs are not."""
-        return canonical({"timeout_s": self.config.timeout_s, "limits": self.config.limits.model_dump()})
+        return self._run
 
     def work(self, wildcards: Wildcards) -> str:
         """The folder of a collection's lists and parts."""
@@ -104,9 +112,13 @@ class CorpusRules:
         """Settings: the dataset of a collection."""
         return canonical({"dataset": dataset_of(wildcards.dataset)})
 
-    def shard_lists(self, wildcards: Wildcards) -> list[str]:
-        """The lists of a collection's clips."""
-        return paths.of_shards("shard_list", wildcards.dataset, self.plan(wildcards.dataset).shards)
+    def of_shards(self, path: str) -> Callable[[Wildcards], list[str]]:
+        """An input function: a path for each shard of a collection's clips, and of wildcards."""
+        return lambda wildcards: _each(path, wildcards, self.plan(wildcards.dataset).shards)
+
+    def of_caption_shards(self, path: str) -> Callable[[Wildcards], list[str]]:
+        """An input function: a path for each shard of a collection's captions, and of wildcards."""
+        return lambda wildcards: _each(path, wildcards, self.caption_shards(wildcards.dataset))
 
     def allowed_failures(self, wildcards: Wildcards) -> str:
         """Settings of `check_quarantine` and `check_captions`."""
@@ -149,10 +161,6 @@ class CorpusRules:
         drawn = datasets.get(self.config.datasets[dataset].adapter).synthetic is not None
         return canonical({"version": 1, "dataset": dataset, "drawn": drawn})
 
-    def source_parts(self, wildcards: Wildcards) -> list[str]:
-        """The parts of the manifest of clean clips."""
-        return paths.of_shards("source_part", wildcards.dataset, self.plan(wildcards.dataset).shards)
-
     # --- analyses ---
 
     def _analysis(self, name: str) -> AnalysisRecipe:
@@ -168,11 +176,6 @@ class CorpusRules:
     def analysis_settings(self, wildcards: Wildcards) -> str:
         """Settings of `analyses`."""
         return canonical({"recipe": json.loads(self._analysis(wildcards.analysis).text)})
-
-    def analysis_parts(self, wildcards: Wildcards) -> list[str]:
-        """The parts of an analysis of all clips."""
-        shards = self.plan(wildcards.dataset).shards
-        return paths.of_shards("analysis_part", wildcards.dataset, shards, analysis=wildcards.analysis)
 
     def merged_analysis_settings(self, wildcards: Wildcards) -> str:
         """Settings of `analyses_manifest`."""
@@ -206,8 +209,7 @@ class CorpusRules:
 
     def video_settings(self, wildcards: Wildcards) -> str:
         """Settings of `videos`: everything that determines its result; Snakemake reruns the job when they change."""
-        stored = self.config.storage.job_settings
-        return canonical({"recipe": json.loads(self._recipe_of(wildcards).text), **stored})
+        return self._video_settings(self._recipe_of(wildcards).text)
 
     def video_parts(self, wildcards: Wildcards) -> list[str]:
         """The parts of a corpus."""
@@ -252,10 +254,6 @@ class CorpusRules:
 
     # --- captions ---
 
-    def caption_lists(self, wildcards: Wildcards) -> list[str]:
-        """The lists of a dataset's captions."""
-        return paths.of_shards("caption_list", wildcards.dataset, self.caption_shards(wildcards.dataset))
-
     def text_recipes(self, wildcards: Wildcards) -> str:
         """The file of the recipes of perturbed captions, which their parts must follow."""
         texts = self._text_recipes(wildcards.dataset, wildcards.suite)
@@ -264,11 +262,6 @@ class CorpusRules:
     def text_recipe_texts(self, wildcards: Wildcards) -> str:
         """What `text_recipes` holds: Snakemake compares it, and the job reads the file; all are long for a command."""
         return canonical(self._text_recipes(wildcards.dataset, wildcards.suite))
-
-    def text_markers(self, wildcards: Wildcards) -> list[str]:
-        """The markers of the parts of perturbed captions."""
-        shards = self.caption_shards(wildcards.dataset)
-        return paths.of_shards("text_marker", wildcards.dataset, shards, suite=wildcards.suite)
 
     def text_mb(self, wildcards: Wildcards, attempt: int) -> int:
         """Memory of `texts`."""

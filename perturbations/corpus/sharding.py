@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,7 +32,7 @@ class DatasetPlan:
     """The work for one collection, as far as it is known before any job."""
 
     shards: tuple[str, ...]  # each has a list file
-    videos: Mapping[str, frozenset[str]]  # per shard, the ids of the videos that contain its items
+    videos: Mapping[str, frozenset[str]]  # where items are parts of videos: per shard, the ids of these videos
     listed: int  # items in the annotations
     rejected: int  # items that cannot be used
     captions: int = 0  # that can be used
@@ -122,6 +123,10 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
     listing = items.read(name, dataset, places=config.places)
     if collection.endswith(_WHOLE):
         listing = items.whole_videos(dataset, listing)
+    unusable, rejected_captions = listing.rejected_items(), listing.rejected_captions()
+    _write_rejected(config, collection, "rejected_captions", rejected_captions)
+    # Captions before clips, and no listing beside what is made of it: a million of each take much memory.
+    num_captions, num_listed = _write_captions(config, collection, listing), len(listing.items) + len(unusable)
     missing: list[Rejected] = []
     if drawn := datasets.get(dataset.adapter).synthetic:
         clips = [items.clip(item, dataset, str(work / "videos" / f"{item.item_id}.mp4")) for item in listing.items]
@@ -129,19 +134,17 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
     else:
         clips, missing = items.locate(dataset, listing)
         largest = costs.largest(clips)
+    del listing
     shards = shards_of(clips, config.shard_size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)
     listed.write_shards(config.at(layout.folder("shard_list", dataset=collection)), shards)
-    unusable, rejected_captions = listing.rejected_items(), listing.rejected_captions()
     _write_rejected(config, collection, "rejected", unusable, missing)
-    _write_rejected(config, collection, "rejected_captions", rejected_captions)
-    captions = sorted(_captions(name, listing), key=lambda caption: caption.caption_id)
-    listed.write(config.at(layout.at("all_captions", dataset=collection)), captions)
+    cut_from = shards if dataset.has_spans else {}
     return DatasetPlan(
         tuple(shards),
-        {shard: frozenset(clip.source_video_id for clip in members) for shard, members in shards.items()},
-        len(listing.items) + len(unusable),
+        {shard: frozenset(clip.source_video_id for clip in members) for shard, members in cut_from.items()},
+        num_listed,
         len(unusable) + len(missing),
-        len(captions),
+        num_captions,
         len(rejected_captions),
         largest,
     )
@@ -167,6 +170,14 @@ def plan_captions(config: Config, collection: str) -> tuple[str, ...]:
     )
     listed.write_shards(config.at(layout.folder("caption_list", dataset=collection)), shards)
     return tuple(shards)
+
+
+def _write_captions(config: Config, collection: str, listing: Listing) -> int:
+    """Write the list of all captions, sorted by their ids, and return their number."""
+    captions = _captions(dataset_of(collection), listing)
+    captions.sort(key=attrgetter("caption_id"))
+    listed.write(config.at(layout.at("all_captions", dataset=collection)), captions)
+    return len(captions)
 
 
 def _captions(dataset: str, listing: Listing) -> list[CaptionRow]:

@@ -15,18 +15,21 @@ TOP = (WORK, MANIFESTS, CORPORA)
 INDEX = f"{MANIFESTS}/index.html"
 """The page of all pages, which the end of every run writes."""
 
-RESERVED = frozenset({MANIFESTS, "logs", "benchmarks", "demo_encoder"})
+TABLES = ".tables"
+"""The ending of the folder of a page's tables, which lies beside the page. No dataset's name has a dot."""
+
+RESERVED = frozenset({MANIFESTS, "logs", "demo_encoder"})
 """Names that no dataset can have: that of a tree's beginning, and those of folders that hold something else alone."""
 
 _MANIFEST = ".parquet"
 _PATTERNS = {
-    # what planning writes
+    # what planning writes: no list beside one of another plan, because Snakemake lists a folder once
     "shard_list": "work/{dataset}/shards/{shard}.jsonl",
     "caption_list": "work/{dataset}/captions/{shard}.jsonl",
-    "all_captions": "work/{dataset}/captions.jsonl",
-    "rejected": "work/{dataset}/rejected.jsonl",
+    "all_captions": "work/{dataset}/lists/captions.jsonl",
+    "rejected": "work/{dataset}/lists/rejected.jsonl",
     "rejected_captions": "work/{dataset}/rejected_captions.jsonl",
-    "video_recipes": "work/{dataset}/{suite}/recipes.jsonl",
+    "video_recipes": "work/{dataset}/{suite}/recipes/videos.jsonl",
     "text_recipes": "work/{dataset}/{suite}/captions/recipes.jsonl",
     # the parts of shards
     "source_part": "work/{dataset}/sources/{shard}.parquet",
@@ -37,15 +40,27 @@ _PATTERNS = {
     "analysis_files": "work/{dataset}/analyses/{analysis}/files",
     "videos_checked": "work/{dataset}/{suite}/checked.txt",
     "captions_checked": "work/{dataset}/captions_checked.txt",
-    # pages beside manifests, which `manifest.kinds` declares
+    # of evaluations; `model` is the key of a configured model
+    "demo_encoder": "work/demo_encoder",
+    "composed_rejected": "work/{dataset}/composed/rejected_captions.jsonl",
+    "checked_model": "work/models/{model}.json",
+    "encoded": "work/{dataset}/evaluation/{model}/{modality}.safetensors",
+    "evaluation_part": "work/{dataset}/evaluation/{model}/{job}.parquet",
+    "evaluation_ranks": "work/{dataset}/evaluation/{model}/{job}.ranks.parquet",
+    # pictures and pages beside manifests, which `manifest.kinds` declares
+    "index": INDEX,
     "card": "manifests/{dataset}/{suite}/README.md",
+    "preview": "manifests/{dataset}/{suite}/preview.png",
+    "corpus_page": "manifests/{dataset}/{suite}/corpus.html",
+    "caption_pairs": "manifests/{dataset}/{suite}/captions.html",
+    "results_page": "manifests/report.html",
+    "results_tables": f"manifests/report{TABLES}",
     # clips
     "clips": "corpora/{dataset}/{suite}/{perturbation}/{severity}",
     "clip_tar": "corpora/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar",
     "clip_marker": "corpora/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json",
-    # of a run, and of every job
+    # of every job
     "log": "work/logs/{job}.log",
-    "benchmark": "work/benchmarks/{job}.tsv",
 }
 
 WHOLE, COMPOSED = "whole", "composed"
@@ -58,18 +73,18 @@ _FIELDS = {
     "severity": "[1-9][0-9]*",
     "shard": "s[0-9a-f]+",
     "job": r"[A-Za-z0-9_./-]+",
+    "kind": "adaptation|evaluation|composed",
+    "model": "[A-Za-z0-9_.-]+",
 }
-"""What the fields may hold, besides those of features; every other one is a `NAME`."""
+"""What the fields may hold; every other one is a `NAME`."""
 
 
 @cache
 def patterns() -> dict[str, str]:
-    """Kind -> its path with fields in braces: those of the program itself, of features, and of all manifests."""
-    from perturbations.base import features
+    """Kind -> its path with fields in braces, those of all manifests too."""
     from perturbations.manifest.registry import FILES
 
-    of_features = {kind: text for feature in features.features().values() for kind, text in feature.places.items()}
-    return _PATTERNS | of_features | FILES
+    return _PATTERNS | FILES
 
 
 def pattern(kind: str) -> str:
@@ -172,10 +187,6 @@ def _expression(text: str) -> str:
     return "".join(parts)
 
 
-@cache
 def expression(field: str) -> str:
     """What a field of patterns may hold, as a regular expression."""
-    from perturbations.base import features
-
-    of_features = (feature.fields for feature in features.features().values())
-    return {name: text for fields in (_FIELDS, *of_features) for name, text in fields.items()}.get(field, NAME)
+    return _FIELDS.get(field, NAME)

@@ -7,8 +7,6 @@ rule analyses:
         "work/{dataset}/analyses/{analysis}/{shard}.parquet",
     log:
         "work/logs/{dataset}/analyses/{analysis}/{shard}.log",
-    benchmark:
-        "work/benchmarks/{dataset}/analyses/{analysis}/{shard}.tsv"
     priority: 10
     resources:
         mem_mb=JOBS.clips_mb,
@@ -25,15 +23,13 @@ rule analyses:
 # One analysis of all clips: an index of donors, or a list of main objects to inspect.
 rule analyses_manifest:
     input:
-        parts=JOBS.analysis_parts,
-        sources=JOBS.source_parts,
-        lists=JOBS.shard_lists,
+        parts=JOBS.of_shards("work/{dataset}/analyses/{analysis}/{shard}.parquet"),
+        sources=JOBS.of_shards("work/{dataset}/sources/{shard}.parquet"),
+        lists=JOBS.of_shards("work/{dataset}/shards/{shard}.jsonl"),
     output:
         "manifests/{dataset}/{analysis}.parquet",
     log:
         "work/logs/{dataset}/analyses/{analysis}.log",
-    benchmark:
-        "work/benchmarks/{dataset}/analyses/{analysis}.tsv"
     localrule: True
     resources:
         mem_mb=doubled(2000),

@@ -2,15 +2,13 @@
 # Captions, and the relevant clip per caption.
 rule captions:
     input:
-        listed="work/{dataset}/captions.jsonl",
+        listed="work/{dataset}/lists/captions.jsonl",
         sources="manifests/{dataset}/sources.parquet",
     output:
         captions="manifests/{dataset}/captions.parquet",
         qrels="manifests/{dataset}/qrels.parquet",
     log:
         "work/logs/{dataset}/captions.log",
-    benchmark:
-        "work/benchmarks/{dataset}/captions.tsv"
     localrule: True
     resources:
         mem_mb=doubled(1000),
@@ -25,14 +23,12 @@ rule captions:
 # Listed captions that cannot be used. Too many of them stop the run, as quarantined clips do.
 rule rejected_captions:
     input:
-        lists=JOBS.caption_lists,
+        lists=JOBS.of_caption_shards("work/{dataset}/captions/{shard}.jsonl"),
         rejected="work/{dataset}/rejected_captions.jsonl",
     output:
         "manifests/{dataset}/captions_quarantine.parquet",
     log:
         "work/logs/{dataset}/captions_quarantine.log",
-    benchmark:
-        "work/benchmarks/{dataset}/captions_quarantine.tsv"
     localrule: True
     resources:
         mem_mb=doubled(1000),
@@ -52,8 +48,6 @@ rule check_captions:
         "work/{dataset}/captions_checked.txt",
     log:
         "work/logs/{dataset}/captions_check.log",
-    benchmark:
-        "work/benchmarks/{dataset}/captions_check.tsv"
     localrule: True
     resources:
         mem_mb=doubled(1000),
@@ -74,8 +68,6 @@ rule texts:
         "work/{dataset}/{suite}/captions/{shard}.json",
     log:
         "work/logs/{dataset}/{suite}/captions/{shard}.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/captions/{shard}.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
     # A target of captions alone takes minutes: it does not wait for the videos of another.
@@ -93,17 +85,15 @@ rule texts:
 
 rule texts_manifest:
     input:
-        parts=JOBS.text_markers,
+        parts=JOBS.of_caption_shards("work/{dataset}/{suite}/captions/{shard}.json"),
         recipes=JOBS.text_recipes,
         rejected="work/{dataset}/rejected_captions.jsonl",
-        lists=JOBS.caption_lists,
+        lists=JOBS.of_caption_shards("work/{dataset}/captions/{shard}.jsonl"),
     output:
         texts="manifests/{dataset}/{suite}/captions.parquet",
         statistics="manifests/{dataset}/{suite}/caption_statistics.parquet",
     log:
         "work/logs/{dataset}/{suite}/captions/manifest.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/captions/manifest.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
     resources:

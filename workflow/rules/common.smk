@@ -1,13 +1,12 @@
-# What all rules share. Their functions are those of CorpusRules (perturbations/corpus/rules.py), and of each feature's own.
+# What all rules share. Their functions are those of CorpusRules (perturbations/corpus/rules.py), EvaluationRules, SplitRules.
 import os
-import subprocess
 import sys
 from functools import cache, partial
 
 from snakemake.logging import logger
 
 from perturbations.base import shown
-from perturbations.base.errors import did_you_mean
+from perturbations.base.errors import PerturbationError, did_you_mean
 from perturbations.models.guides.registry import ANALYSES
 from perturbations.report import run_lines
 
@@ -22,7 +21,6 @@ wildcard_constraints:
     severity="[1-9][0-9]*",
     shard="s[0-9a-f]+",
     analysis="|".join(ANALYSES),
-    level="[a-z0-9_]+",
 
 
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). The command is next to the Python that runs
@@ -37,9 +35,6 @@ say = cache(partial(print, file=sys.stderr))
 
 JOBS = CorpusRules(CONFIG)
 MENU = JOBS.menu()
-
-# Where several modules make corpora, their reports name the folder.
-OF_FOLDER = {"folder": str(PREFIX)} if PREFIX.parts else {}
 
 # The name that each target has in the user's Snakefile -> its own. In `use rule * as other_*` they differ.
 NAMES = {}
@@ -67,14 +62,6 @@ def stored(marker):
     return {} if CONFIG.storage.tier == "recipe" else {"marker": marker}
 
 
-def at_the_end(*words):
-    """What a command about the run prints. Whatever happens here changes nothing of the run."""
-    start = [sys.executable, "-P", "-m", "perturbations"]
-    return subprocess.run(
-        [*start, *words], capture_output=True, text=True, check=False, cwd=CONFIG.at("")
-    )
-
-
 def list_failures():
     """At the run's end, list what failed."""
     from perturbations.report import status
@@ -85,8 +72,12 @@ def list_failures():
 
 def write_index():
     """At the run's end, a failed one too, write the page of all pages."""
-    page = CONFIG.at("manifests/index.html")
-    say(at_the_end("rule", "index").stderr.strip() or f"Pages: {page}")
+    from perturbations.report import index
+
+    try:
+        say(f"Pages: {index.index(CONFIG.at(''))}")
+    except (PerturbationError, OSError) as error:  # which changes nothing of the run
+        say(shown.lines(str(error)))
 
 
 def print_roots():

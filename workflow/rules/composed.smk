@@ -17,8 +17,6 @@ rule composed_split:
         rejected="work/{dataset}/composed/rejected_captions.jsonl",
     log:
         "work/logs/{dataset}/composed/split.log",
-    benchmark:
-        "work/benchmarks/{dataset}/composed/split.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*",
     resources:

@@ -4,8 +4,6 @@ rule demo_encoder:
         directory("work/demo_encoder"),
     log:
         "work/logs/demo_encoder.log",
-    benchmark:
-        "work/benchmarks/demo_encoder.tsv"
     # First, because every evaluation waits for it, and other jobs can run beside it.
     priority: 1
     resources:

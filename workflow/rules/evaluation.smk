@@ -22,8 +22,6 @@ rule check_model:
         "work/models/{model}.json",
     log:
         "work/logs/models/{model}.log",
-    benchmark:
-        "work/benchmarks/models/{model}.tsv"
     priority: 100
     resources:
         mem_mb=EVALUATION.model_mb,
@@ -47,8 +45,6 @@ rule gallery:
         "work/{dataset}/evaluation/{model}/{modality}.safetensors",
     log:
         "work/logs/{dataset}/evaluation/{model}/{modality}.log",
-    benchmark:
-        "work/benchmarks/{dataset}/evaluation/{model}/{modality}.tsv"
     threads: EVALUATION.resource("threads")
     resources:
         mem_mb=EVALUATION.gallery_mb,
@@ -73,8 +69,6 @@ rule evaluate:
         ranks="work/{dataset}/evaluation/{model}/{job}.ranks.parquet",
     log:
         "work/logs/{dataset}/evaluation/{model}/{job}.log",
-    benchmark:
-        "work/benchmarks/{dataset}/evaluation/{model}/{job}.tsv"
     priority: EVALUATION.priority
     threads: EVALUATION.resource("threads")
     resources:
@@ -98,8 +92,6 @@ rule results:
         ranks="manifests/{dataset}/{kind}/{model}/ranks.parquet",
     log:
         "work/logs/{dataset}/{kind}/{model}.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{kind}/{model}.tsv"
     localrule: True
     resources:
         mem_mb=doubled(4000),
@@ -116,16 +108,10 @@ rule report:
         results=EVALUATION.reported_results,
         ranks=EVALUATION.reported_ranks,
     output:
-        page=report(
-            "manifests/report.html",
-            category="evaluation",
-            labels={**OF_FOLDER, "page": "tables and figures"},
-        ),
+        page="manifests/report.html",
         tables=directory("manifests/report.tables"),
     log:
         "work/logs/report.log",
-    benchmark:
-        "work/benchmarks/report.tsv"
     localrule: True
     resources:
         mem_mb=doubled(2000),

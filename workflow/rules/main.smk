@@ -44,10 +44,6 @@ with user_mistakes():
     things.record(CONFIG.plugins, CONFIG.at(""))
 
 
-# What `snakemake --report` opens on.
-report: "../report/description.rst"
-
-
 include: "common.smk"
 include: "sources.smk"
 include: "captions.smk"

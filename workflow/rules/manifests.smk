@@ -1,15 +1,13 @@
 # The parts of all shards are merged into one manifest. A run with too many failures fails at its end and lists them.
 rule sources_manifest:
     input:
-        parts=JOBS.source_parts,
-        rejected="work/{dataset}/rejected.jsonl",
-        lists=JOBS.shard_lists,
+        parts=JOBS.of_shards("work/{dataset}/sources/{shard}.parquet"),
+        rejected="work/{dataset}/lists/rejected.jsonl",
+        lists=JOBS.of_shards("work/{dataset}/shards/{shard}.jsonl"),
     output:
         "manifests/{dataset}/sources.parquet",
     log:
         "work/logs/{dataset}/sources.log",
-    benchmark:
-        "work/benchmarks/{dataset}/sources.tsv"
     localrule: True
     resources:
         mem_mb=doubled(1000),
@@ -28,15 +26,13 @@ rule videos_manifest:
         clips=JOBS.clip_markers,
         sources="manifests/{dataset}/sources.parquet",
         recipes=JOBS.video_recipes,
-        lists=JOBS.shard_lists,
+        lists=JOBS.of_shards("work/{dataset}/shards/{shard}.jsonl"),
     output:
         videos="manifests/{dataset}/{suite}/videos.parquet",
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
         card="manifests/{dataset}/{suite}/README.md",
     log:
         "work/logs/{dataset}/{suite}/manifest.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/manifest.tsv"
     localrule: True
     resources:
         mem_mb=doubled(2000),
@@ -57,8 +53,6 @@ rule check_quarantine:
         "work/{dataset}/{suite}/checked.txt",
     log:
         "work/logs/{dataset}/{suite}/check.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/check.tsv"
     localrule: True
     resources:
         mem_mb=doubled(1000),

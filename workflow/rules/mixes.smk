@@ -8,8 +8,6 @@ rule mixes:
         types="manifests/{dataset}/{suite}/mixed_types.parquet",
     log:
         "work/logs/{dataset}/{suite}/mixes.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/mixes.tsv"
     localrule: True
     resources:
         mem_mb=doubled(2000),
@@ -28,8 +26,6 @@ rule multimodal:
         "manifests/{dataset}/{suite}/multimodal.parquet",
     log:
         "work/logs/{dataset}/{suite}/multimodal.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/multimodal.tsv"
     resources:
         mem_mb=doubled(3000),
         runtime=doubled(60),

@@ -4,15 +4,9 @@ rule preview:
         videos="manifests/{dataset}/{suite}/videos.parquet",
         clips=JOBS.clip_markers,
     output:
-        report(
-            "manifests/{dataset}/{suite}/preview.png",
-            category="{suite}",
-            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "contact sheet"},
-        ),
+        "manifests/{dataset}/{suite}/preview.png",
     log:
         "work/logs/{dataset}/{suite}/preview.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/preview.tsv"
     localrule: True
     resources:
         mem_mb=doubled(1000),
@@ -28,15 +22,9 @@ rule corpus_page:
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
         captions="manifests/{dataset}/captions.parquet",
     output:
-        report(
-            "manifests/{dataset}/{suite}/corpus.html",
-            category="{suite}",
-            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "page of the corpus"},
-        ),
+        "manifests/{dataset}/{suite}/corpus.html",
     log:
         "work/logs/{dataset}/{suite}/corpus_page.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/corpus_page.tsv"
     localrule: True
     resources:
         mem_mb=doubled(2000),
@@ -50,15 +38,9 @@ rule captions_page:
         captions="manifests/{dataset}/{suite}/captions.parquet",
         statistics="manifests/{dataset}/{suite}/caption_statistics.parquet",
     output:
-        report(
-            "manifests/{dataset}/{suite}/captions.html",
-            category="{suite}",
-            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "captions, before and after"},
-        ),
+        "manifests/{dataset}/{suite}/captions.html",
     log:
         "work/logs/{dataset}/{suite}/captions_page.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/captions_page.tsv"
     localrule: True
     resources:
         mem_mb=doubled(1000),

@@ -6,8 +6,6 @@ rule sources:
         "work/{dataset}/sources/{shard}.parquet",
     log:
         "work/logs/{dataset}/sources/{shard}.log",
-    benchmark:
-        "work/benchmarks/{dataset}/sources/{shard}.tsv"
     # Before videos: a damaged file is named early, and what does not need videos can begin.
     priority: 10
     resources:

@@ -11,8 +11,6 @@ rule videos:
         part="work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
     log:
         "work/logs/{dataset}/{suite}/{perturbation}/{severity}/{shard}.log",
-    benchmark:
-        "work/benchmarks/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tsv"
     resources:
         mem_mb=JOBS.clips_mb,
         runtime=JOBS.clips_minutes,
