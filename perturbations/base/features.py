@@ -1,104 +1,73 @@
-"""Features: packages that bring keys of `config.yaml`, targets and kinds of manifests. Standard library only.
+"""What the packages `evaluation` and `composed` bring to those below them, and to `report`: imported when it is used.
 
-Each declares `FEATURE` in its `feature.py`. Its functions import what they call, so that nothing is loaded before it is
-used; they take and give types of packages above, which are named in words here.
+Standard library only. The functions take and give types of packages above, which are named in words here.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, Never, TypeVar
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perturbations.base.settings import Strict
 
-_PACKAGES = ("demo", "composed", "evaluation", "report")
-
-MenuLines = Callable[[], list[tuple[str, dict[str, object]]]]
-"""The line of each thing of a menu for `perturb list`, and the same as JSON."""
-
-MenuDetails = Callable[[str | None], list[tuple[str, dict[str, object]]]]
-"""The same of the details of one thing of a menu, or of all: lines that may be wrapped."""
+MenuLines = Callable[..., list[tuple[str, dict[str, object]]]]
+"""Gives the line of each thing of a menu for `perturb list`, and the same as JSON."""
 
 
-def nothing(*_: object) -> tuple[Never, ...]:
-    """What a function gives that a feature leaves out."""
-    return ()
-
-
-def _same(raw: object) -> object:
-    return raw
-
-
-def later(module: str, name: str) -> Callable[..., Any]:
-    """The function `name` of a module, which is imported when it is called."""
-
-    def call(*given: Any) -> Any:
-        return getattr(importlib.import_module(module), name)(*given)
-
-    return call
-
-
-@dataclass(frozen=True, kw_only=True)
-class Feature:
-    """What a feature brings.
-
-    Attributes:
-        summary: what it is for.
-        places: its kinds of files -> their paths with fields in braces, for `manifest.layout`.
-        fields: the fields of these paths that are no plain names -> what they may hold, as a regular expression.
-        kinds: gives the kinds of its manifests (`manifest.kinds.RowKind`).
-        corpus_files: those of its kinds of files that lie beside each corpus's manifests.
-        caption_files: those that lie beside each manifest of perturbed captions.
-        section: the type of its section of `config.yaml`, whose key is the feature's name.
-        complete: the raw configuration with what its section implies for others.
-        problems: given the configuration, each `config.problems.Problem` of its section that types do not show.
-        readiness: what its jobs would miss, a line each, given the configuration, the names of rules whose jobs are to
-            run, and whether they run on this machine.
-        models: which models these jobs would load, a line each, given the configuration and the names of rules.
-        targets: given the configuration, `plan.targets.Plans` and `CaptionShards`, each `Target`.
-        instructions: given the configuration, a dataset and a suite, the (perturbation, severity) pairs of the suite
-            that the texts of the dataset's composed queries take.
-        menus: names of menus that `perturb list` prints.
-        cells: names of those of them that have published cells, for `perturb list MENU NAME --cells`.
-        encoder: the kind of its file that is a small dual encoder's folder, for evaluations that name no model.
-    """
-
-    summary: str
-    places: Mapping[str, str] = field(default_factory=dict)
-    fields: Mapping[str, str] = field(default_factory=dict)
-    kinds: Callable[[], Iterable[Any]] = nothing
-    corpus_files: tuple[str, ...] = ()
-    caption_files: tuple[str, ...] = ()
-    section: Callable[[], type[Strict]] | None = None
-    complete: Callable[[object], object] = _same
-    problems: Callable[[Any], Iterable[Any]] = nothing
-    readiness: Callable[[Any, Collection[str], bool], Iterable[str]] = nothing
-    models: Callable[[Any, Collection[str]], Iterable[str]] = nothing
-    targets: Callable[[Any, Any, Any], Iterable[Any]] = nothing
-    instructions: Callable[[Any, str, str], list[tuple[str, int]]] | None = None
-    menus: Mapping[str, MenuLines] = field(default_factory=dict)
-    cells: Mapping[str, MenuDetails] = field(default_factory=dict)
-    encoder: str | None = None
-
-
-_FunctionT = TypeVar("_FunctionT")
-
-
-@cache
-def features() -> dict[str, Feature]:
-    """Every feature by its package's name; one that uses another comes after it."""
-    return {name: importlib.import_module(f"perturbations.{name}.feature").FEATURE for name in _PACKAGES}
-
-
-def only(functions: Iterable[_FunctionT | None]) -> _FunctionT | None:
-    """Of a field of all features that at most one of them fills: what that one brings."""
-    return next((function for function in functions if function is not None), None)
+def _of(name: str) -> Any:
+    """What a name below the package stands for: `evaluation.paths.menu`."""
+    module, _, own = name.rpartition(".")
+    return getattr(importlib.import_module(f"perturbations.{module}"), own)
 
 
 def sections() -> dict[str, type[Strict]]:
-    """The type of each feature's section of `config.yaml`."""
-    return {name: feature.section() for name, feature in features().items() if feature.section is not None}
+    """The types of their sections of `config.yaml`, by their keys."""
+    return {"composed": _of("composed.section.Composed"), "evaluation": _of("evaluation.section.Evaluation")}
+
+
+def completed(raw: object) -> object:
+    """The raw configuration with what a published protocol that it names implies; written keys replace it."""
+    return _of("evaluation.protocols.registry.applied")(raw)
+
+
+def problems(config: Any) -> list[Any]:
+    """Each `config.problems.Problem` of their sections that types do not show."""
+    return [problem for name in sections() for problem in _of(f"{name}.section.problems_of")(config)]
+
+
+def kinds() -> list[Any]:
+    """The kinds of their manifests (`manifest.kinds.RowKind`)."""
+    return [*_of("composed.split.kinds")(), _of("evaluation.rows.RESULTS"), _of("evaluation.rows.RANKS")]
+
+
+def targets(config: Any, plans: Any, caption_shards: Any) -> Iterable[Any]:
+    """Each `corpus.targets.Target` of theirs, given `corpus.targets.Plans` and `CaptionShards`."""
+    yield from _of("evaluation.paths.menu")(config, plans, caption_shards)
+
+
+def instructions(config: Any, dataset: str, suite: str) -> list[tuple[str, int]]:
+    """The (perturbation, severity) pairs of a suite that the texts of a dataset's composed queries take."""
+    asked: list[tuple[str, int]] = _of("evaluation.composed_plan.instructions")(config, dataset, suite)
+    return asked
+
+
+def readiness(config: Any, rules: Collection[str], local: bool) -> Iterable[str]:
+    """What the jobs of these rules would miss, a line each; `local`: they run on this machine."""
+    yield from _of("evaluation.readiness.problems")(config, rules, local)
+
+
+def models(config: Any, rules: Collection[str]) -> Iterable[str]:
+    """Which models the jobs of these rules would load, a line each."""
+    yield from _of("evaluation.readiness.models")(config, rules)
+
+
+def menus() -> dict[str, MenuLines]:
+    """The menus that `perturb list` prints."""
+    return {name: _of(f"evaluation.menus.{name}") for name in ("methods", "backbones", "protocols")}
+
+
+def cells() -> dict[str, MenuLines]:
+    """Of menus with published cells, the details of one thing that is named, or of all."""
+    return {"protocols": _of("evaluation.protocols.cell_lines")}

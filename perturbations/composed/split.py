@@ -204,9 +204,6 @@ def distinct(names: Iterable[str]) -> list[str]:
 
 _FOLDER = "manifests/{dataset}/composed"
 
-PLACES = {"composed_rejected": "work/{dataset}/composed/rejected_captions.jsonl"}
-"""Of files that are no manifests."""
-
 POOL = RowKind("pool", PoolClip, ("row",), files={"composed_pool": f"{_FOLDER}/pool.parquet"})
 COMPOSED_QUERIES = RowKind(
     "composed_queries", ComposedQuery, ("query_id",), files={"composed_queries": f"{_FOLDER}/queries.parquet"}

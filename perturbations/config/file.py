@@ -71,7 +71,7 @@ def parse(raw: object, written: LinesOfKeys = NOWHERE, place: Path = Path()) -> 
         problems.raise_all(problems.of_types(error, Config.model_json_schema()), what, places)
         raise AssertionError("an invalid configuration has a problem") from error
     wrong = [*problems.of_suites(config.suites), *problems.of_datasets(config), *problems.of_backends(config)]
-    wrong += [problem for feature in features.features().values() for problem in feature.problems(config)]
+    wrong += features.problems(config)
     problems.raise_all(wrong, what, places)
     config.stand(places, place)
     return config

@@ -175,11 +175,9 @@ class _Config(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_features_complete_it(cls, raw: object) -> object:
-        """What a feature's section implies for others, such as a published protocol; written keys replace it."""
-        for feature in features.features().values():
-            raw = feature.complete(raw)
-        return raw
+    def _with_its_protocol(cls, raw: object) -> object:
+        """What a published protocol implies, which the configuration names."""
+        return features.completed(raw)
 
     @field_validator("suites", mode="before")
     @classmethod
@@ -203,7 +201,7 @@ class _Config(Strict):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """The section of a feature."""
+            """A section of `base.features`."""
 
     def max_failed_items_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""
@@ -218,7 +216,6 @@ class _Config(Strict):
 if TYPE_CHECKING:
     Config = _Config
 else:
-    # With the section of each feature, whose key is the feature's name.
     Config = create_model(
         "Config",
         __base__=_Config,

@@ -82,8 +82,7 @@ def texts_of_recipes(config: Config, collection: str, suite: str) -> dict[str, s
     Of composed queries, they are those that the evaluation asks.
     """
     dataset = sharding.dataset_of(collection)
-    asked = features.only(feature.instructions for feature in features.features().values())
-    scenarios = asked if asked and sharding.is_composed(collection) else caption_recipes.scenarios
+    scenarios = features.instructions if sharding.is_composed(collection) else caption_recipes.scenarios
     return {
         f"{name}/{severity}": caption_recipes.from_config(config, dataset, suite, name, severity).text
         for name, severity in scenarios(config, dataset, suite)

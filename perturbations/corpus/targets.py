@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 from perturbations.base import features, shown
 from perturbations.base.errors import ConfigError, cut
 from perturbations.config import sections as configuration
-from perturbations.corpus import caption_recipes, listed, paths, recipe, sharding
+from perturbations.corpus import caption_recipes, listed, recipe, sharding
 from perturbations.manifest import layout, skipped
 from perturbations.manifest.kinds import CaptionRow, SourceRow
 from perturbations.suites import registry
@@ -67,8 +68,7 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
         for name, adapter in suite.corpora.items():
             text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
             yield name, text, partial(_corpora, config, suite.name, adapter, plans)
-    for feature in features.features().values():
-        yield from feature.targets(config, plans, caption_shards)
+    yield from features.targets(config, plans, caption_shards)
     for suite_name in config.suites:
         for dataset in config.datasets:
             yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
@@ -145,8 +145,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
         for collection in videos
         for kind in ("videos", "quarantine", "videos_checked")
     ]
-    kinds = ["videos", "quarantine", "mixed_severity", "mixed_types"]
-    kinds += [kind for feature in features.features().values() for kind in feature.corpus_files] + ["videos_checked"]
+    kinds = ("videos", "quarantine", "mixed_severity", "mixed_types", "preview", "corpus_page", "videos_checked")
     files = [
         *_main_objects(config, suite, dataset),
         *whole,
@@ -207,17 +206,15 @@ def _corpora(config: configuration.Config, suite: str, adapter: str, plans: Plan
 def texts(config: configuration.Config, suite: str, dataset: str, caption_shards: CaptionShards) -> TargetWork:
     """The perturbed captions of one suite on one dataset. Raises `ConfigError` for what is named and cannot be made."""
     scenarios = len(caption_recipes.scenarios(config, dataset, suite))
-    lists = map(config.at, paths.of_shards("caption_list", dataset, caption_shards(dataset)))
-    members = [caption.text for path in lists for caption in listed.read(path, CaptionRow)]
-    sizes = [f"captions of {suite} on {dataset}: {len(members):,} x {scenarios} = {len(members) * scenarios:,}"]
+    shards, folder = caption_shards(dataset), config.at(layout.folder("caption_list", dataset=dataset))
+    number = sum(listed.counts(folder).values())
+    sizes = [f"captions of {suite} on {dataset}: {number:,} x {scenarios} = {number * scenarios:,}"]
     sizes += skipped_lines(config, suite, dataset)
-    sizes += _of_another_script(config, dataset, members)
+    # Their order in the shards is that of a hash: the first ones are a sample.
+    members = (row.text for shard in shards for row in listed.read(listed.list_in(folder, shard), CaptionRow))
+    sizes += _of_another_script(config, dataset, [*islice(members, _LOOKED_AT)])
     sizes += _unusable(config, dataset, "rejected_captions")
-    kinds = [
-        "texts",
-        "text_statistics",
-        *(kind for feature in features.features().values() for kind in feature.caption_files),
-    ]
+    kinds = ("texts", "text_statistics", "caption_pairs")
     files = [layout.at(kind, dataset=dataset, suite=suite) for kind in kinds]
     files += [layout.at(kind, dataset=dataset) for kind in ("captions_quarantine", "captions_checked")]
     return TargetWork(files, tuple(sizes), captions=((dataset, suite),))
@@ -235,7 +232,7 @@ _LOOKED_AT = 1000
 def _of_another_script(config: configuration.Config, dataset: str, members: Sequence[str]) -> list[str]:
     """A warning where most captions, of a sample, are not written as the dataset's language is."""
     language = config.datasets[dataset].language
-    other = scripts.other_script(members[:: max(1, len(members) // _LOOKED_AT)], language)
+    other = scripts.other_script(members, language)
     if other is None:
         return []
     script, share = other

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from perturbations.base import features
 from perturbations.base.errors import ConfigError
 from perturbations.base.shown import plural
 from perturbations.config import sections as configuration
@@ -45,20 +44,11 @@ def result_parts(config: configuration.Config, dataset: str, jobs: Iterable[str]
     return [layout.at("evaluation_part", dataset=dataset, model=key, job=job) for job in jobs]
 
 
-def encoder(config: configuration.Config) -> str:
-    """The encoder that the workflow trains when no model is configured. Raises `ConfigError` where it trains none."""
-    kind = features.only(feature.encoder for feature in features.features().values())
-    if kind is None:
-        key = "evaluation.pretrained"
-        raise ConfigError(config.places.before(key, f"{key}: name a model; this installation trains no small encoder"))
-    return layout.at(kind)
-
-
 def model_inputs(config: configuration.Config) -> Inputs:
     """The files that a model is loaded from. Raises `ConfigError` for a checkpoint with braces in its name."""
     inputs: Inputs = {}
     if config.evaluation.pretrained is None:
-        inputs["pretrained"] = encoder(config)
+        inputs["pretrained"] = layout.at("demo_encoder")  # which the workflow trains
     if config.evaluation.checkpoint is not None:
         inputs["checkpoint"] = without_braces("evaluation.checkpoint", config.evaluation.checkpoint)
     return inputs

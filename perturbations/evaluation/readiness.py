@@ -1,4 +1,4 @@
-"""What jobs of evaluations would miss on this machine."""
+"""What jobs of evaluations, and of splits of composed queries, would miss on this machine."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ _LOADING = ("evaluate", "gallery", "check_model")
 
 def problems(config: configuration.Config, rules: Collection[str], local: bool) -> Iterator[str]:
     """What is missing, a line each; `local`: jobs run on this machine."""
+    writer = config.composed.language_model
+    if writer is not None and "composed_split" in rules:
+        yield from needs.of_weights("composed.language_model.model", writer.model, tokenizer=True)
     if not {*_LOADING} & {*rules}:
         return
     wanted = config.evaluation

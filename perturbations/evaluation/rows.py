@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from perturbations.base.records import digest
+from perturbations.manifest import layout
 from perturbations.manifest.kinds import RowKind
 
 _Side = Literal["none", "query", "gallery", "both"]
@@ -284,26 +285,12 @@ def places_of(query_ids: Iterable[str], seed: int) -> list[int]:
     return sorted(range(len(ids)), key=lambda place: digest([seed, ids[place]]))
 
 
-# --- paths: `model` is the key of a configured model ------------------------------------------------------------------
-
-TABLES = ".tables"
-"""The ending of the folder of a page's tables, which lies beside the page. No dataset's name has a dot."""
-
-PLACES = {
-    "checked_model": "work/models/{model}.json",
-    "encoded": "work/{dataset}/evaluation/{model}/{modality}.safetensors",
-    "evaluation_part": "work/{dataset}/evaluation/{model}/{job}.parquet",
-    "evaluation_ranks": "work/{dataset}/evaluation/{model}/{job}.ranks.parquet",
-    "results_page": "manifests/report.html",
-    "results_tables": f"manifests/report{TABLES}",
-}
-
-FIELDS = {"kind": "|".join(KINDS), "model": "[A-Za-z0-9_.-]+"}
+# --- paths ------------------------------------------------------------------------------------------------------------
 
 
 def tables_of(page: Path) -> Path:
     """The folder of a page's tables: beside it."""
-    return page.with_name(page.stem + TABLES)
+    return page.with_name(page.stem + layout.TABLES)
 
 
 def ranks_of(part: Path) -> Path:

@@ -15,13 +15,14 @@ from perturbations.corpus.rules import CorpusRules, Wildcards, user_mistakes
 from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import composed_plan, model_files, paths, planning, sizes
 from perturbations.evaluation.rows import COMPOSED, Run, as_settings
+from perturbations.manifest import layout
 
 
 def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:
     """How a job loads the model of a configuration (`backbone.load`), and the hash of the model's files."""
     wanted = config.evaluation
     model: dict[str, Any] = {
-        "pretrained": wanted.pretrained or paths.encoder(config),
+        "pretrained": wanted.pretrained or layout.at("demo_encoder"),
         "pooling": wanted.model,
         "revision": wanted.revision,
         "num_frames": wanted.num_frames,

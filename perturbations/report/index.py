@@ -21,7 +21,6 @@ from perturbations.base.errors import ManifestError
 from perturbations.manifest import files, layout, parquet, sets
 from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS
 from perturbations.report import pages
-from perturbations.report.feature import FEATURE
 
 _MOST_REASONS = 50
 _ENDINGS = (".parquet", ".html", ".md", ".svg", ".png")
@@ -36,7 +35,7 @@ _NAMES = {
     layout.name("preview"): "contact sheet",
     layout.name("quarantine"): "quarantined rows",
 }
-_OF_CAPTIONS = {layout.name(kind) for kind in ("texts", "text_statistics", *FEATURE.caption_files)}
+_OF_CAPTIONS = {layout.name(kind) for kind in ("texts", "text_statistics", "caption_pairs")}
 
 
 def index(root: Path = Path()) -> Path:

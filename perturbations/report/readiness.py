@@ -25,9 +25,7 @@ def problems(config: configuration.Config, work: Work, *, local: bool) -> list[s
 
     `local` says whether the jobs run on this machine: only then its GPU, libraries and encoders are theirs.
     """
-    lines: list[str] = []
-    for feature in features.features().values():
-        lines += feature.readiness(config, work.rules, local)
+    lines = [*features.readiness(config, work.rules, local)]
     used = _used_roles(config, work)
     lines += [line for name, settings in used.items() for line in _of_images(name, settings)]
     roles = {name: settings for name, settings in used.items() if getattr(settings, "backend", "") == "pretrained"}
@@ -43,7 +41,7 @@ def problems(config: configuration.Config, work: Work, *, local: bool) -> list[s
 
 def models(config: configuration.Config, work: Work) -> list[str]:
     """Which models would run: a stand-in, or the path or name of a real one. A line each."""
-    lines = [line for feature in features.features().values() for line in feature.models(config, work.rules)]
+    lines = [*features.models(config, work.rules)]
     for role, settings in _used_roles(config, work).items():
         if backend := getattr(settings, "backend", ""):
             named = " and ".join(value for _, value in _weights(settings)) if backend == "pretrained" else "a stand-in"
