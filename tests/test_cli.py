@@ -37,10 +37,12 @@ def test_list_names_all_and_prints_one_or_the_nearest_names(capsys: pytest.Captu
     assert names == [entry.key for entry in registry.perturbations()]
     for entry in registry.perturbations():
         assert run("list", entry.key) == 0
-        shown = capsys.readouterr().out
-        assert entry.source in shown
-        for severity in entry.severities:
-            assert all(str(value) in shown for value in entry.parameters(severity).values()), entry.key
+        head, _, text = capsys.readouterr().out.partition("\n")
+        facts = yaml.safe_load(text)
+        assert (head, facts["source"]) == (entry.key, entry.source)
+        assert facts.get("bounds", {}) == {name: str(bound) for name, bound in entry.bounds.items()}
+        of_variant = facts["variants"][entry.variant]["parameters"]
+        assert of_variant == {severity: entry.parameters(severity) for severity in entry.severities}
     assert run("list", "mlvp/snwo") == 1
     message = capsys.readouterr().err
     assert "mlvp/snow" in message

@@ -12,7 +12,6 @@ import clips
 import preloaded
 import pytest
 import yaml
-from looping import each
 
 from perturbations.base import features
 from perturbations.base.errors import ConfigError
@@ -191,36 +190,6 @@ def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path
     text += "evaluation: {querybank: more}\n"
     (line,) = mistakes(tmp_path, text)
     assert "datasets.more.adapter" in line
-
-
-@each(
-    ("key", "value", "words"),
-    [
-        ("timeout_s", "1e3", "valid integer, not '1e3'"),
-        ("shard_size", "'3'", "valid integer, not '3'"),
-        ("suites.mlvp.severities", "1-3", r"must be a list, such as \[1, 2\], not '1-3'"),
-        ("suites.mlvp.severities", "[]", r"must list at least one, not \[\]"),
-        ("suites.mlvp.perturbations", "fog, snow", r"must be a list, such as \[1, 2\], not 'fog, snow'"),
-        ("suites.mlvp.perturbations", "[all]", "unknown 'all'; .*; `all` stands without brackets"),
-        ("suites.mlvp.parameters.fog.1.decay", "25e-1", "not '25e-1'"),
-        ("datasets.my-set", f"{{{MINE}}}", r"match pattern '\^\[a-z\]"),
-        ("datasets.mine.subset", "[7020]", "valid string, not 7020"),
-        ("datasets.mine.subset", "[]", r"must list at least one, not \[\]"),
-        ("datasets.mine.language", "EN", "did you mean 'en'"),
-        ("datasets.mine.captions", "all", "for the adapters msvd, not 'folder'"),
-        ("datasets.mine.videos", "[a]", "a path, which is a text"),
-    ],
-)
-def test_what_is_meant_is_told(key: str, value: str, words: str, tmp_path: Path) -> None:
-    plain = {"datasets": {"mine": {**clips.DATASET}}, "suites": {"mlvp": {}}}
-    inner: dict[str, Any] = plain
-    *around, last = key.split(".")
-    for name in around:
-        inner = inner.setdefault(name, {})
-    inner[last] = "HERE"
-    (line,) = mistakes(tmp_path, yaml.safe_dump(plain).replace("HERE", value))
-    assert f": {key}" in line
-    assert re.search(words, line), line
 
 
 def test_what_is_left_empty_has_its_defaults_and_a_profile_no_effect_on_frames(tmp_path: Path) -> None:

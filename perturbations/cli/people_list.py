@@ -6,8 +6,8 @@ import argparse
 import json
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from perturbations.base import features
 from perturbations.base.errors import ConfigError, UnknownPerturbationError, did_you_mean, short
@@ -20,18 +20,17 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Declare the command of this file."""
     parser = add_command(commands, "list", _list, "list the perturbations, or print the parameters of one")
-    other = ", ".join(("a suite", *_things("menus")))
+    other = ", ".join(("a suite", *features.menus()))
     text = f"one perturbation, for its parameters, source and kernel; or {other}"
     parser.add_argument("name", nargs="?", metavar="SUITE/NAME", help=text)
     parser.add_argument("thing", nargs="?", metavar="NAME", help="one thing of a menu")
-    if detailed := ", ".join(_things("cells")):
-        text = f"{detailed}: the published numbers, and what shows them"
-        parser.add_argument("--cells", action="store_true", help=text)
+    text = f"{', '.join(features.cells())}: the published numbers, and what shows them"
+    parser.add_argument("--cells", action="store_true", help=text)
     add_json(parser)
 
 
 def _list(options: argparse.Namespace) -> int:
-    lines, facts = _wanted(options.name, options.thing, cells=vars(options).get("cells", False))
+    lines, facts = _wanted(options.name, options.thing, cells=options.cells)
     if options.json:
         print(json.dumps(facts, indent=2))
         return 0
@@ -43,16 +42,11 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _things(which: Literal["menus", "cells"]) -> dict[str, Any]:
-    """What `perturb list` prints beside perturbations, which config.yaml names; or those that have published cells."""
-    return {name: lines for feature in features.features().values() for name, lines in getattr(feature, which).items()}
-
-
 def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterable[str], Any]:
     """What is listed: lines, and the same for JSON. Raises `ConfigError` and `UnknownPerturbationError`."""
     from perturbations.suites import registry
 
-    menus, of_cells, suites = _things("menus"), _things("cells"), registry.suites()
+    menus, of_cells, suites = features.menus(), features.cells(), registry.suites()
     if cells:
         if name not in of_cells:
             raise ConfigError(f"--cells is of {', '.join(of_cells)}: perturb list {next(iter(of_cells))} --cells")
@@ -68,7 +62,7 @@ def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterab
         name = f"{name}/{thing}"
     if name is None or name in suites:
         entries = registry.perturbations(name)
-        return _suite_lines(entries), [_described(entry) for entry in entries]
+        return _suite_lines(entries), [_line_facts(entry) for entry in entries]
     if "/" not in name:
         things = [own for of_menu in menus.values() for own in of_menu()]
         if own := [described for described in things if described[1]["name"] == name]:
@@ -76,20 +70,15 @@ def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterab
         if meant := did_you_mean(name, [*suites, *menus, *(str(facts["name"]) for _, facts in things)]):
             raise UnknownPerturbationError(f"nothing to list: {short(name)}{meant}")
     entry = registry.get(name)
-    variants = {form.variant: _form(form) for form in entry.forms()}
-    return _declaration_lines(entry), {**_described(entry), "source": entry.source, "variants": variants}
+    facts = _facts(entry)
+    return _fact_lines(entry.key, facts), facts
 
 
 def _menu_lines(described: Sequence[tuple[str, dict[str, object]]]) -> Iterator[str]:
     """The things of a menu, each as its line, or one with all its facts."""
     if len(described) == 1:
-        import yaml
-
         ((_, facts),) = described
-        yield f"{facts['name']}: {facts['title']}"
-        held = {key: value for key, value in facts.items() if key not in ("name", "title") and value not in ({}, [])}
-        text = yaml.safe_dump(held, sort_keys=False, default_flow_style=None, width=118)
-        yield from (f"  {line}" for line in text.splitlines())
+        yield from _fact_lines(f"{facts['name']}: {facts['title']}", facts)
         return
     names = max(len(str(facts["name"])) for _, facts in described)
     titles = [str(facts["title"]) for _, facts in described]
@@ -102,6 +91,16 @@ def _menu_lines(described: Sequence[tuple[str, dict[str, object]]]) -> Iterator[
         yield f"  {line}" if grouped else line
 
 
+def _fact_lines(head: str, facts: Mapping[str, object]) -> Iterator[str]:
+    """All facts of one thing, as YAML below a line."""
+    import yaml
+
+    yield head
+    held = {name: fact for name, fact in facts.items() if name not in ("key", "name", "title") and fact not in ({}, [])}
+    text = yaml.safe_dump(held, sort_keys=False, default_flow_style=None, width=10_000, allow_unicode=True)
+    yield from (f"  {line}" for line in text.splitlines())
+
+
 def _suite_lines(entries: Sequence[Perturbation]) -> Iterator[str]:
     keys = max(len(entry.key) for entry in entries)
     categories = max(len(entry.category) for entry in entries)
@@ -110,47 +109,7 @@ def _suite_lines(entries: Sequence[Perturbation]) -> Iterator[str]:
         yield f"{entry.key:{keys}}  {entry.kind:5}  {entry.category:{categories}}  {severities:3}  {entry.summary}"
 
 
-def _declaration_lines(entry: Perturbation) -> Iterator[str]:
-    """What one perturbation is, and its parameters at every severity."""
-    from perturbations.models import registry as models
-    from perturbations.video.kernel import name_of
-
-    drawn = "drawn by the kernel" if entry.realization is None else name_of(entry.realization)
-    rows = [
-        ("what", entry.summary),
-        ("category", entry.category),
-        ("kernel", _kernel(entry)),
-        ("realization", "none: nothing is random" if entry.draw == "none" else f"{drawn}, one per {entry.draw}"),
-        ("source", entry.source),
-    ]
-    if entry.kind == "text":
-        rows.append(("languages", entry.languages))
-        rows.append(("gate", "draws again until the caption keeps its topic" if entry.gated else "none"))
-        rows += [(backend, models.names(entry.makers, backend)) for backend in models.BACKENDS]
-    if entry.not_comparable:
-        rows.append(("offline", f"not comparable with published results: {entry.not_comparable}"))
-    rows.append(("severity", entry.levels_of_paper))
-    if not entry.monotonic:
-        rows.append(("severity", "published table; distortion does not grow with every step"))
-    yield entry.key
-    yield from (f"  {name:12} {text}" for name, text in rows if text)
-    for form in entry.forms():
-        if len(entry.forms()) > 1:
-            yield f"  variant {form.variant}"
-            own = (("kernel", _kernel(form)), ("differs", form.differences))
-            yield from (f"    {name:10} {text}" for name, text in own if text)
-        for severity in form.severities:
-            numbers = ", ".join(f"{name} {value}" for name, value in form.parameters(severity).items())
-            yield f"  {form.variant} {severity:<3} {numbers}"
-
-
-def _kernel(form: Perturbation) -> str:
-    from perturbations.video.kernel import name_of
-
-    return f"{name_of(form.kernel)} (version {form.version})"
-
-
-def _described(entry: Perturbation) -> dict[str, object]:
+def _line_facts(entry: Perturbation) -> dict[str, object]:
     """A perturbation's line of `perturb list`, as JSON."""
     return {
         "key": entry.key,
@@ -162,14 +121,34 @@ def _described(entry: Perturbation) -> dict[str, object]:
     }
 
 
-def _form(form: Perturbation) -> dict[str, object]:
-    """What a variant does, as JSON."""
+def _facts(entry: Perturbation) -> dict[str, object]:
+    """What a perturbation is, its parameters at every severity, and what these may be."""
+    from perturbations.models import registry as models
     from perturbations.video.kernel import name_of
 
-    return {
-        "kernel": name_of(form.kernel),
-        "version": form.version,
-        "draw": form.draw,
-        "differences": form.differences,
-        "parameters": {str(severity): dict(form.parameters(severity)) for severity in form.severities},
+    drawn = "drawn by the kernel" if entry.realization is None else name_of(entry.realization)
+    facts: dict[str, object] = {
+        **_line_facts(entry),
+        "source": entry.source,
+        "realization": "none: nothing is random" if entry.draw == "none" else f"{drawn}, one per {entry.draw}",
     }
+    if entry.kind == "text":
+        facts["languages"] = entry.languages
+        facts["gate"] = "draws again until the caption keeps its topic" if entry.gated else "none"
+        facts["models"] = {backend: models.names(entry.makers, backend) for backend in models.BACKENDS}
+    if entry.not_comparable:
+        facts["offline"] = f"not comparable with published results: {entry.not_comparable}"
+    if not entry.monotonic:
+        facts["distortion"] = "does not grow with every severity"
+    facts["bounds"] = {name: str(bound) for name, bound in entry.bounds.items()}
+    facts["variants"] = {
+        form.variant: {
+            "kernel": name_of(form.kernel),
+            "version": form.version,
+            "draw": form.draw,
+            **({"differences": form.differences} if form.differences else {}),
+            "parameters": {severity: dict(form.parameters(severity)) for severity in form.severities},
+        }
+        for form in entry.forms()
+    }
+    return facts
