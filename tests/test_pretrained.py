@@ -137,21 +137,6 @@ def test_the_whole_way_with_pretrained_backends(
     assert used["style"]["encoder_sha256"] == backends["style"]["encoder_sha256"]
 
 
-def test_a_batch_that_fails_is_tried_clip_by_clip(
-    backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-
-    def fails_together(recipe: Any, batch: Any, **_: Any) -> list[dict[str, str]]:
-        if len(batch) > 1:
-            raise RuntimeError("out of memory")
-        return [{"result": "{}", "backend": "{}"}]
-
-    monkeypatch.setattr(guides.AnalysisRecipe, "run", fails_together)
-    rows = clips.analysed(analysis_of(backends, "mlvp/main_object_occlusion"), sources, tmp_path)
-    assert sorted(row.item_id for row in rows) == ["a", "b", "c"]
-    assert {row.status for row in rows} == {"complete"}
-
-
 def test_a_missing_model_stops_the_run_at_once(
     backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path
 ) -> None:

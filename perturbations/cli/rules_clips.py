@@ -6,14 +6,13 @@ They work through the clips in order, quarantine those that fail, and keep finis
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perturbations.base import limits as limits_of_files
 from perturbations.base import storage, supervise
-from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, counted, log_kept
 from perturbations.base.records import canonical
 from perturbations.corpus import clean_clips, clip_rows, journal, render_clip
@@ -147,11 +146,7 @@ def videos(
             journal.unpack(held, targets)
         kept, todo = _divided(expected, finished)
         rows += kept
-        count = counted(len(todo), "clips")
-        outcomes = supervise.run(work, todo, stall_limit_s=timeout_s, name=lambda row: repr(row.item_id))
-        for row, result, error in outcomes:
-            count()
-            rows.append(clip_rows.complete(row, result) if result else _quarantined(row, "video", error))
+        rows += _worked(work, todo, "video", timeout_s)
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if tar:
             rows = journal.pack(held, rows, targets, suffix)
@@ -185,35 +180,16 @@ def analyses(
         for item_id, source in clips.items()
     ]
 
-    def work(task: Sequence[AnalysisRow], tick: Tick) -> list[Analysed | str]:
-        sources = [source_of(clips[row.item_id]) for row in task]
-        results = wanted.run(sources, files=[_file_of(row) for row in task], before=builds_on, tick=tick)
-        for row, result in zip(task, results, strict=True):
-            if not isinstance(result, MediaError):
-                finished.add(row.recipe_id, result)
-        return [str(result) if isinstance(result, MediaError) else result for result in results]
+    def work(row: AnalysisRow, tick: Tick) -> Analysed:
+        result = wanted.run(source_of(clips[row.item_id]), _file_of(row), builds_on.get(row.item_id), tick)
+        finished.add(row.recipe_id, result)
+        return result
 
     with storage.one_job(layout.journal_of(part)):
         storage.remove_leftovers(targets.values())
         finished = Journal(layout.journal_of(part), {row.recipe_id for row in expected})
         rows, todo = _divided(expected, finished)
-        together = wanted.clips_at_once
-        tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
-        while tasks:
-            count = counted(len(tasks), "clips" if len(tasks[0]) == 1 else "batches of clips")
-            alone: list[list[AnalysisRow]] = []
-            for task, results, error in supervise.run(work, tasks, stall_limit_s=timeout_s, name=_names):
-                count()
-                if len(task) > 1 and error is not None:
-                    _log.warning("%d clips failed together, trying each alone: %s", len(task), error)
-                    alone += [[row] for row in task]
-                    continue
-                for row, result in zip(task, results or [str(error)], strict=True):
-                    if isinstance(result, str):
-                        rows.append(_quarantined(row, "analysis", result))
-                    else:
-                        rows.append(clip_rows.complete(row, result))
-            tasks = alone
+        rows += _worked(work, todo, "analysis", timeout_s)
         storage.remove_leftovers(targets.values())
     files.write_part(part, ANALYSES, rows)
 
@@ -240,14 +216,18 @@ def _kept_file(row: AnalysisRow | None) -> Path | None:
     return path if row and path and path.is_file() and storage.sha256(path) == row.sha256 else None
 
 
-def _quarantined(row: _Item, stage: QuarantineStage, error: str | None) -> _Item:
-    """The row of a failed item, with the reason."""
-    _log.warning("quarantined %r: %s", row.item_id, error)
-    return replace(row, path=None, status=QUARANTINED, stage=stage, error=error)
-
-
-def _names(rows: Sequence[AnalysisRow]) -> str:
-    return ", ".join(repr(row.item_id) for row in rows)
+def _worked(
+    work: Callable[[_Item, Tick], Measured], todo: Sequence[_Item], stage: QuarantineStage, timeout_s: float
+) -> Iterator[_Item]:
+    """The row of each item, for which a child works: complete, or quarantined with the reason."""
+    count = counted(len(todo), "clips")
+    for row, result, error in supervise.run(work, todo, stall_limit_s=timeout_s, name=lambda row: repr(row.item_id)):
+        count()
+        if result:
+            yield clip_rows.complete(row, result)
+            continue
+        _log.warning("quarantined %r: %s", row.item_id, error)
+        yield replace(row, path=None, status=QUARANTINED, stage=stage, error=error)
 
 
 def _divided(expected: Sequence[_Item], finished: Journal) -> tuple[list[_Item], list[_Item]]:

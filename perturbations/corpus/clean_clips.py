@@ -216,9 +216,7 @@ def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence
 
 def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
     """The row of a clip that is analysed now, in memory. Raises `MediaError`."""
-    (result,) = recipe.run([clip], files=[None], before={})
-    if isinstance(result, MediaError):
-        raise result
+    result = recipe.run(clip)
     return AnalysisRow(
         dataset=clip.dataset,
         item_id=clip.item_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -10,8 +10,6 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.arrays import Image
-from perturbations.base.errors import MediaError
-from perturbations.base.progress import Tick, ticking
 from perturbations.base.records import Record
 from perturbations.media.clip import Frame, MediaClip, Timing
 
@@ -122,23 +120,3 @@ def _cached_times(clip: MediaClip, num_frames: int, sha256: str) -> list[float]:
     from perturbations.media import decoding
 
     return decoding.frame_times(clip, num_frames)
-
-
-def frames_of_each(
-    clips: Sequence[CleanClip],
-    positions: Callable[[CleanClip], Collection[int]],
-    tick: Tick,
-    kept: Callable[[Image], Image] = lambda image: image,
-) -> list[dict[int, Image] | MediaError]:
-    """The frames of each clip at some of its positions, by position, or the clip's error.
-
-    `kept` converts each frame before it is kept.
-    """
-    footage: list[dict[int, Image] | MediaError] = []
-    for clip in clips:
-        try:
-            wanted = set(positions(clip))
-            footage.append({frame.position: kept(frame.image) for frame in ticking(clip.frames(wanted), tick)})
-        except MediaError as error:
-            footage.append(error)
-    return footage

@@ -54,24 +54,16 @@ class Captioner:
     _prompt: str
     identity: dict[str, str]
 
-    def describe(self, clips: Sequence[Sequence[Image]]) -> list[str]:
-        """One line of text per clip, all clips in one batch (MLVP, Alg. 3, QWEN2.5VL).
-
-        A caption does not depend on the other clips, except by rounding: where two tokens are equally likely to the
-        last bits, the batch's size may decide. Give one clip per call where captions must not differ in any letter.
+    def describe(self, frames: Sequence[Image]) -> str:
+        """One line of text about a clip (MLVP, Alg. 3, QWEN2.5VL).
 
         Args:
-            clips: each has 1 to MAX_FRAMES frames taken at FRAMES_PER_SECOND, uint8 RGB, height x width x 3.
+            frames: 1 to MAX_FRAMES, taken at FRAMES_PER_SECOND, uint8 RGB, height x width x 3.
         """
-        import numpy as np
-
-        if not clips:
-            return []
         torch = library("torch")
-        videos = [self._video(clip) for clip in clips]
-        merged = self._image_processor.merge_size**2
-        texts = [self._prompt.replace(_VIDEO_TOKEN, _VIDEO_TOKEN * (len(patches) // merged)) for patches, _ in videos]
-        tokens = self._tokenizer(texts, padding=True, padding_side="left", return_tensors="pt")
+        patches, grid = self._video(frames)
+        places = len(patches) // self._image_processor.merge_size**2
+        tokens = self._tokenizer([self._prompt.replace(_VIDEO_TOKEN, _VIDEO_TOKEN * places)], return_tensors="pt")
         is_video = tokens["input_ids"] == self._model.config.video_token_id
         seconds = self._image_processor.temporal_patch_size / _FRAMES_PER_SECOND
         device = self._model.device
@@ -80,12 +72,12 @@ class Captioner:
                 input_ids=tokens["input_ids"].to(device),
                 attention_mask=tokens["attention_mask"].to(device),
                 mm_token_type_ids=(is_video * _VIDEO_TOKEN_TYPE).to(device),
-                pixel_values_videos=torch.from_numpy(np.concatenate([patches for patches, _ in videos])).to(device),
-                video_grid_thw=torch.tensor([grid for _, grid in videos], device=device),
-                second_per_grid_ts=torch.full((len(videos),), seconds, device=device),
+                pixel_values_videos=torch.from_numpy(patches).to(device),
+                video_grid_thw=torch.tensor([grid], device=device),
+                second_per_grid_ts=torch.tensor([seconds], device=device),
             )
-        answers = self._tokenizer.batch_decode(output[:, tokens["input_ids"].shape[1] :], skip_special_tokens=True)
-        return [_first_line(answer) for answer in answers]
+        answer = self._tokenizer.decode(output[0, tokens["input_ids"].shape[1] :], skip_special_tokens=True)
+        return str(answer).strip().partition("\n")[0].strip()
 
     def _video(self, frames: Sequence[Image]) -> tuple[NDArray[np.float32], list[int]]:
         """The frames' patches, (patches) x (channels * 2 * 14 * 14), and their grid (time, height, width).
@@ -152,10 +144,6 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, processor_class: type[Qwen2_5_VL
     if prompt.count(_VIDEO_TOKEN) != 1:
         raise ConfigError(f"the chat template of the checkpoint in {folder} leaves no place for a video")
     return prompt
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].strip()
 
 
 MODELS = (

@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 
     from perturbations.base.arrays import Image
 
-    Vectors = npt.NDArray[np.float32]
+    Vector = npt.NDArray[np.float32]
     import torch
     from transformers import CLIPImageProcessorPil, CLIPModel, PreTrainedTokenizerBase
     from transformers.modeling_outputs import BaseModelOutputWithPooling
-
-
-_BATCH = 64  # frames per forward pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,48 +43,50 @@ class ClipModel:
     _tokenizer: PreTrainedTokenizerBase
     identity: dict[str, str]
 
-    def embed_videos(self, clips: Sequence[Sequence[Image]]) -> Vectors:
-        """One vector of length 1 per clip, float32 N x D.
+    def embed_video(self, frames: Sequence[Image]) -> Vector:
+        """A clip's vector of length 1, float32, D.
 
         The mean of the frames' normalized features (CLIP4Clip's mean pooling; Luo et al., 2021), normalized. So the
-        order of the frames does not count. Each clip has its own forward passes: the last bits of a sum change with the
-        batch, and an embedding must not depend on the other clips of a job. Twelve frames fill a batch well enough.
+        order of the frames does not count.
 
         Args:
-            clips: N clips, the frames of each uint8 RGB, height x width x 3, of any sizes.
-
-        Raises:
-            ValueError: a clip has no frame.
+            frames: at least one, uint8 RGB, height x width x 3, of any sizes.
         """
-        _expect_frames(clips)
-        return self._stacked([_unit(_unit(self._images(frames)).mean(axis=0)) for frames in clips])
+        import numpy as np
 
-    def mean_features(self, clips: Sequence[Sequence[Image]]) -> Vectors:
-        """The mean of each clip's frames' features as the model gives them, of any length, float32 N x D.
+        return np.asarray(_unit(_unit(self._images(frames)).mean(axis=0)), np.float32)
 
-        What MLVP's code compares clips by: frames with long features count more. Otherwise as `embed_videos`.
+    def mean_features(self, frames: Sequence[Image]) -> Vector:
+        """The mean of a clip's frames' features as the model gives them, of any length, float32, D.
+
+        What MLVP's code compares clips by: frames with long features count more. Otherwise as `embed_video`.
         """
-        _expect_frames(clips)
-        return self._stacked([self._images(frames).mean(axis=0) for frames in clips])
+        import numpy as np
 
-    def text_features(self, texts: Sequence[str]) -> Vectors:
-        """Each sentence's features as the model gives them, of any length, float32 N x D.
+        return np.asarray(self._images(frames).mean(axis=0), np.float32)
 
-        Words beyond the model's positions (77 tokens) are cut off. Each sentence has its own forward pass, as clips do.
+    def text_features(self, text: str) -> Vector:
+        """A sentence's features as the model gives them, of any length, float32, D.
+
+        Words beyond the model's positions (77 tokens) are cut off.
         """
-        return self._stacked([self._text(text) for text in texts])
+        import numpy as np
+
+        longest = setting(self._model, "text_config", "max_position_embeddings")
+        tokens = self._tokenizer([text], truncation=True, max_length=longest, return_tensors="pt")
+        ids, mask = (tokens[name].to(self._model.device) for name in ("input_ids", "attention_mask"))
+        with library("torch").inference_mode():
+            features = self._model.get_text_features(input_ids=ids, attention_mask=mask)
+        return np.asarray(_features(features).ravel(), np.float32)
 
     def _images(self, frames: Sequence[Image]) -> npt.NDArray[np.float64]:
         import numpy as np
 
-        rows = []
-        for start in range(0, len(frames), _BATCH):
-            # Frame by frame: frames of several sizes cannot be stacked before they are resized.
-            pixels = np.stack([self._pixels(frame) for frame in frames[start : start + _BATCH]])
-            tensor = library("torch").from_numpy(pixels).to(self._model.device, self._model.dtype)
-            with library("torch").inference_mode():
-                rows.append(_features(self._model.get_image_features(pixel_values=tensor)))
-        return np.concatenate(rows)
+        # Frame by frame: frames of several sizes cannot be stacked before they are resized.
+        pixels = library("torch").from_numpy(np.stack([self._pixels(frame) for frame in frames]))
+        with library("torch").inference_mode():
+            inputs = pixels.to(self._model.device, self._model.dtype)
+            return _features(self._model.get_image_features(pixel_values=inputs))
 
     def _pixels(self, frame: Image) -> npt.NDArray[np.float32]:
         # The layout is explicit: by its shape alone, a frame 1 or 3 pixels high would look channels-first.
@@ -95,20 +94,6 @@ class ClipModel:
 
         inputs = self._processor(frame, input_data_format="channels_last", return_tensors="np")
         return np.asarray(inputs["pixel_values"][0], np.float32)
-
-    def _text(self, text: str) -> npt.NDArray[np.float64]:
-        longest = setting(self._model, "text_config", "max_position_embeddings")
-        tokens = self._tokenizer([text], truncation=True, max_length=longest, return_tensors="pt")
-        ids, mask = (tokens[name].to(self._model.device) for name in ("input_ids", "attention_mask"))
-        with library("torch").inference_mode():
-            return _features(self._model.get_text_features(input_ids=ids, attention_mask=mask)).ravel()
-
-    def _stacked(self, rows: list[npt.NDArray[np.float64]]) -> Vectors:
-        import numpy as np
-
-        dimensions = self._model.config.projection_dim
-        assert dimensions is not None  # CLIPConfig has a default
-        return np.array(rows, np.float32).reshape(len(rows), dimensions)
 
 
 def load(model: str, *, revision: str | None, device: str, dtype: str) -> ClipModel:
@@ -127,12 +112,6 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> ClipMo
     processor = load_part(transformers.CLIPImageProcessorPil, checkpoint)
     tokenizer = load_tokenizer(transformers.AutoTokenizer, checkpoint)
     return ClipModel(loaded, processor, tokenizer, identity(loaded, checkpoint))
-
-
-def _expect_frames(clips: Sequence[Sequence[Image]]) -> None:
-    for index, frames in enumerate(clips):
-        if not len(frames):
-            raise ValueError(f"clip {index} of {len(clips)} has no frame")
 
 
 def _features(output: BaseModelOutputWithPooling | tuple[torch.Tensor, ...]) -> npt.NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -14,7 +13,6 @@ from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
 
 _PROBE = "A dog runs."
 
@@ -30,14 +28,15 @@ class Nouns:
     _pipeline: Language
     identity: dict[str, str]
 
-    def keywords(self, captions: Sequence[str]) -> list[list[str]]:
-        """The words to look for, one list per caption (MLVP, Alg. 3, EXTRACTNOUNS).
+    def keywords(self, caption: str) -> list[str]:
+        """The words to look for (MLVP, Alg. 3, EXTRACTNOUNS).
 
         They are the roots of its noun chunks, in lower case, each once, in order; without a noun chunk, the lemmas of
         its nouns; without a noun, the list is empty.
         """
-        docs = self._pipeline.pipe(captions)
-        return [list(dict.fromkeys(_chunk_roots(doc) or _noun_lemmas(doc))) for doc in docs]
+        doc = self._pipeline(caption)
+        lemmas = ((token.lemma_ or token.text).lower() for token in doc if token.pos_ == "NOUN")
+        return list(dict.fromkeys([chunk.root.text.lower() for chunk in doc.noun_chunks] or lemmas))
 
 
 def load(pipeline: str) -> Nouns:
@@ -78,14 +77,6 @@ def _check(pipeline: Language, name: str) -> None:
         ) from error
     if not doc.has_annotation("POS"):
         raise ConfigError(f"spaCy pipeline {name!r} sets no parts of speech")
-
-
-def _chunk_roots(doc: Doc) -> list[str]:
-    return [chunk.root.text.lower() for chunk in doc.noun_chunks]
-
-
-def _noun_lemmas(doc: Doc) -> list[str]:
-    return [(token.lemma_ or token.text).lower() for token in doc if token.pos_ == "NOUN"]
 
 
 MODELS = (

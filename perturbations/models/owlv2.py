@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MIN_SCORE = 0.1
 _MAX_DETECTIONS = 3
+_OF_TEXTS = ("input_ids", "attention_mask")
 
 _BoxCorners = tuple[float, float, float, float]
 LabelledBox = tuple[_BoxCorners, float, str]
@@ -50,31 +51,30 @@ class OpenVocabularyDetector:
     identity: dict[str, str]
     _batch_size: int
 
-    def detect(self, images: Sequence[Image], queries: Sequence[Sequence[str]]) -> list[list[Detection]]:
+    def detect(self, images: Sequence[Image], words: Sequence[str]) -> list[list[Detection]]:
         """The best detections of each image, highest score first (MLVP, Alg. 3).
 
         An image's detections do not depend on the other images, except by rounding: the last bits of a sum change with
-        the batch's size. Give one clip's frames per call where results must be equal to the bit.
+        the batch's size. Give one clip's frames per call.
 
         Args:
             images: uint8 RGB, height x width x 3, of any sizes.
-            queries: the words to look for in each image; an image without words has no detections.
+            words: what to look for; without any there are no detections.
 
         Returns:
-            At most MAX_DETECTIONS per image, each with a score of at least MIN_SCORE, one query's label and a box of at
-            least a pixel inside the image. Where scores are equal, the model's own order decides.
+            At most MAX_DETECTIONS per image, each with a score of at least MIN_SCORE, one word as its label and a box
+            of at least a pixel inside the image. Where scores are equal, the model's own order decides.
         """
-        if len(images) != len(queries):
-            raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
-        objects: list[list[LabelledBox]] = [[] for _ in images]
-        searched = [index for index, words in enumerate(queries) if words]
-        for batch in _batches(searched, self._batch_size):
-            results = self._forward([images[index] for index in batch], [list(queries[index]) for index in batch])
-            for index, result in zip(batch, results, strict=True):
-                height, width = images[index].shape[:2]
-                for best, box in strongest(result["boxes"], result["scores"], height, width):
-                    label = queries[index][int(result["labels"][best])]
-                    objects[index].append((box, float(result["scores"][best]), label))
+        if not words:
+            return [[] for _ in images]
+        results = [result for batch in _batches(images, self._batch_size) for result in self._forward(batch, words)]
+        objects: list[list[LabelledBox]] = [
+            [
+                (box, float(result["scores"][best]), words[int(result["labels"][best])])
+                for best, box in strongest(result["boxes"], result["scores"], *image.shape[:2])
+            ]
+            for image, result in zip(images, results, strict=True)
+        ]
         return embedded(images, objects, self.embed)
 
     def embed(self, images: Sequence[Image]) -> NDArray[np.float32]:
@@ -93,14 +93,18 @@ class OpenVocabularyDetector:
                 rows.append(torch.nn.functional.normalize(tokens, dim=-1).cpu().numpy())
         return np.concatenate(rows)
 
-    def _forward(self, images: list[Image], queries: list[list[str]]) -> list[dict[str, NDArray[Any]]]:
-        """Boxes in pixels, scores and query numbers (labels) of all places of the model's grid that reach MIN_SCORE."""
+    def _forward(self, images: Sequence[Image], words: Sequence[str]) -> list[dict[str, NDArray[Any]]]:
+        """Boxes in pixels, scores and numbers of words (labels) of the model's places that reach MIN_SCORE."""
         import numpy as np
 
         torch = library("torch")
-        input_ids, attention_mask = self._tokens(queries)
+        length = setting(self._model, "text_config", "max_position_embeddings")
+        tokens = self._processor.tokenizer(
+            list(words), padding="max_length", truncation=True, max_length=length, return_tensors="pt"
+        )
+        texts = {name: tokens[name].repeat(len(images), 1).to(self._model.device) for name in _OF_TEXTS}
         with torch.inference_mode():
-            outputs = self._model(input_ids=input_ids, attention_mask=attention_mask, pixel_values=self._pixels(images))
+            outputs = self._model(**texts, pixel_values=self._pixels(images))
         outputs.logits = outputs.logits.float().cpu()
         outputs.pred_boxes = outputs.pred_boxes.float().cpu()
         # The library keeps scores above its threshold, the paper's pipeline also those equal to it.
@@ -109,26 +113,6 @@ class OpenVocabularyDetector:
             outputs, threshold=just_below, target_sizes=[image.shape[:2] for image in images]
         )
         return [{name: result[name].numpy() for name in ("boxes", "scores", "labels")} for result in results]
-
-    def _tokens(self, queries: list[list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids and their mask, (images * most queries of an image) x text length.
-
-        The model ignores a query whose first token is 0. The processor would pad shorter lists with blanks, which count
-        as queries and can take a box from the others.
-        """
-        torch = library("torch")
-        most = max(len(words) for words in queries)
-        length = setting(self._model, "text_config", "max_position_embeddings")
-        input_ids = torch.zeros((len(queries), most, length), dtype=torch.long)
-        attention_mask = torch.ones((len(queries), most, length), dtype=torch.long)
-        for row, words in enumerate(queries):
-            tokens = self._processor.tokenizer(
-                words, padding="max_length", truncation=True, max_length=length, return_tensors="pt"
-            )
-            input_ids[row, : len(words)] = tokens["input_ids"]
-            attention_mask[row, : len(words)] = tokens["attention_mask"]
-        device = self._model.device
-        return input_ids.flatten(0, 1).to(device), attention_mask.flatten(0, 1).to(device)
 
     def _pixels(self, images: Sequence[Image]) -> torch.Tensor:
         # The layout is explicit: by its shape alone, an image 1 or 3 pixels high would look channels-first.

@@ -37,36 +37,29 @@ class WorldDetector:
     _device: str
     _batch_size: int
 
-    def detect(self, images: Sequence[Image], queries: Sequence[Sequence[str]]) -> list[list[Detection]]:
+    def detect(self, images: Sequence[Image], words: Sequence[str]) -> list[list[Detection]]:
         """The best detections of each image, highest score first; arguments and result as of OWLv2's."""
         import numpy as np
 
-        if len(images) != len(queries):
-            raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
-        objects: list[list[LabelledBox]] = [[] for _ in images]
-        # The words are a state of the model, so that only images with the same words can share a batch.
-        groups: dict[tuple[str, ...], list[int]] = {}
-        for index, words in enumerate(queries):
-            if words:
-                groups.setdefault(tuple(words), []).append(index)
-        for words, members in groups.items():
-            self._model.set_classes(list(words))
-            for start in range(0, len(members), self._batch_size):
-                batch = members[start : start + self._batch_size]
-                results = self._model.predict(
-                    # ultralytics expects OpenCV's order of channels, BGR.
-                    source=[np.ascontiguousarray(images[index][:, :, ::-1]) for index in batch],
-                    conf=MIN_SCORE,
-                    # The default pads less when all images of a batch have one shape: results would depend on the
-                    # other images.
-                    rect=False,
-                    device=self._device,
-                    verbose=False,
-                )
-                for index, result in zip(batch, results, strict=True):
-                    boxes = result.boxes.cpu().numpy()
-                    for place, box in strongest(boxes.xyxy, boxes.conf, *images[index].shape[:2]):
-                        objects[index].append((box, float(boxes.conf[place]), words[int(boxes.cls[place])]))
+        if not words:
+            return [[] for _ in images]
+        self._model.set_classes(list(words))
+        objects: list[list[LabelledBox]] = []
+        for start in range(0, len(images), self._batch_size):
+            batch = images[start : start + self._batch_size]
+            results = self._model.predict(
+                # ultralytics expects OpenCV's order of channels, BGR.
+                source=[np.ascontiguousarray(image[:, :, ::-1]) for image in batch],
+                conf=MIN_SCORE,
+                # The default pads less when all images of a batch have one shape: results would depend on the others.
+                rect=False,
+                device=self._device,
+                verbose=False,
+            )
+            for image, result in zip(batch, results, strict=True):
+                boxes = result.boxes.cpu().numpy()
+                best = strongest(boxes.xyxy, boxes.conf, *image.shape[:2])
+                objects.append([(box, float(boxes.conf[at]), words[int(boxes.cls[at])]) for at, box in best])
 
         def embed(crops: Sequence[Image]) -> NDArray[np.float32]:
             vectors = np.asarray(self._embed(crops), np.float32)

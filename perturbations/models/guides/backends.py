@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perturbations.base.settings import Device, Strict, Whole
+from perturbations.base.settings import Device, Strict
 from perturbations.models.guides.donor import OfflineEmbedding, PretrainedEmbedding
 from perturbations.models.guides.frost import Frost
 from perturbations.models.guides.main_object import OfflineMainObject, PretrainedMainObject
@@ -27,13 +27,6 @@ class Backends(Strict):
 
     device: Device = Field("cpu", description="where pretrained models run: cpu, cuda, cuda:1, mps")
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="the precision they run in")
-    batch_clips: Whole = Field(
-        1,
-        ge=1,
-        le=1024,
-        description="clips that go through a model together: faster on a GPU, but a near tie may then depend on "
-        "which clips share a batch",
-    )
     captions: CaptionBackend = Field(default_factory=CaptionBackend, description="the models of text perturbations")
     embedding: Annotated[OfflineEmbedding | PretrainedEmbedding, Field(discriminator="backend")] = Field(
         default_factory=OfflineEmbedding, description="finds similar clips, for event_insertion"

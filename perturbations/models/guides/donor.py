@@ -13,12 +13,13 @@ from pydantic import Field
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.base.progress import Tick, no_tick, ticking_on
+from perturbations.base.progress import Tick, ticking, ticking_on
 from perturbations.base.records import Record, canonical, digest
 from perturbations.base.settings import Strict
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
 from perturbations.models.guides.main_object import parse_result
 from perturbations.models.guides.registry import (
+    Analysed,
     Analysis,
     AnalysisRecipe,
     Facts,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
     from perturbations.models import clip_model as clip_model
-    from perturbations.models.guides.registry import Before, Clips, Files, Parameters, Results
+    from perturbations.models.guides.registry import Parameters
 
 # --- configuration ---------------------------------------------------------------------------------------------------
 
@@ -58,62 +59,46 @@ class PretrainedEmbedding(Strict):
 
 
 def _embed_frames(
-    recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick
-) -> Results:
-    """The vector of each clip, from 12 uniformly sampled frames, by the fixed descriptor or by CLIP.
+    recipe: AnalysisRecipe, clip: CleanClip, file: Path | None, before: AnalysisRow | None, tick: Tick
+) -> Analysed:
+    """The clip's vector, from 12 uniformly sampled frames, by the fixed descriptor or by CLIP.
 
     An embedding has the length 1. Features are the mean of the frames', whose lengths count: captions are compared with
     it.
     """
     from perturbations.base.arrays import SAMPLED, uniform_indices
-    from perturbations.media.footage import frames_of_each
     from perturbations.models.analysis import descriptor
 
-    footage = frames_of_each(clips, lambda clip: uniform_indices(SAMPLED, clip.num_frames), tick)
-    sampled = [
-        [seen[place] for place in uniform_indices(SAMPLED, clip.num_frames)]
-        for clip, seen in zip(clips, footage, strict=True)
-        if not isinstance(seen, MediaError)
-    ]
+    places = uniform_indices(SAMPLED, clip.num_frames)
+    seen = {frame.position: frame.image for frame in ticking(clip.frames({*places}), tick)}
+    frames = [seen[place] for place in places]
     identity: Mapping[str, object] = {"backend": "offline", "descriptor": "colours and their places"}
     with ticking_on(tick):
         if recipe.is_offline:
-            vectors = iter([descriptor.describe(frames) for frames in sampled])
+            vector = descriptor.describe(frames)
         else:
             model = _clip_model(canonical(recipe.model))
             identity = {"backend": "pretrained", **model.identity}
-            embed = model.mean_features if recipe.analysis == "features" else model.embed_videos
-            vectors = iter(embed(sampled) if sampled else ())
+            vector = (model.mean_features if recipe.analysis == "features" else model.embed_video)(frames)
     backend = canonical({"embedding": {**identity, "query": "video"}})
-    return [
-        seen if isinstance(seen, MediaError) else {"vector": tuple(next(vectors).tolist()), "backend": backend}
-        for seen in footage
-    ]
+    return {"vector": tuple(vector.tolist()), "backend": backend}
 
 
-def _embed_captions(
-    recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick
-) -> Results:
-    """The features of the caption that the search for each clip's main object generated; their length counts.
+def _embed_caption(
+    recipe: AnalysisRecipe, clip: CleanClip, file: Path | None, before: AnalysisRow | None, tick: Tick
+) -> Analysed:
+    """The features of the caption that the search for the clip's main object generated; their length counts.
 
     For the search of donors, the released event insertion.
     """
-    rows = [before[clip.item_id] for clip in clips]
-    complete = [row for row in rows if row.status == COMPLETE]
+    assert before is not None
+    if before.status != COMPLETE:
+        raise MediaError(f"its main object was not found, so it has no caption: {before.error}")
     with ticking_on(tick):
         model = _clip_model(canonical(recipe.model))
-        sentences = [parse_result(row.result or "").caption or "" for row in complete]
-        vectors = iter(model.text_features(sentences) if complete else ())
+        vector = model.text_features(parse_result(before.result or "").caption or "")
     about = {"embedding": {"backend": "pretrained", **model.identity, "query": "caption"}}
-    return [
-        {
-            "vector": tuple(next(vectors).tolist()),
-            "backend": canonical({**json.loads(row.backend or "{}"), **about}),
-        }
-        if row.status == COMPLETE
-        else MediaError(f"its main object was not found, so it has no caption: {row.error}")
-        for row in rows
-    ]
+    return {"vector": tuple(vector.tolist()), "backend": canonical({**json.loads(before.backend or "{}"), **about})}
 
 
 # A job loads its model once.
@@ -351,7 +336,7 @@ ANALYSES = {
     "caption_embedding": Analysis(
         name="caption_embedding",
         version=2,
-        run=_embed_captions,
+        run=_embed_caption,
         role="embedding",
         after="main_object",
         memory_mb=4000,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from perturbations.base.errors import MediaError
-from perturbations.base.progress import Tick, no_tick, ticking_on
+from perturbations.base.progress import Tick, ticking, ticking_on
 from perturbations.base.records import canonical, parse_record
 from perturbations.base.settings import ModelName, Strict
+from perturbations.manifest.kinds import AnalysisRow
 from perturbations.models.analysis import tracking
 from perturbations.models.guides.registry import (
     Analysed,
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from perturbations.base.arrays import Image
     from perturbations.media.footage import CleanClip
     from perturbations.models import captioner, nouns, owlv2, yolo_world
-    from perturbations.models.guides.registry import Before, Clips, Files, Parameters, Results
+    from perturbations.models.guides.registry import Parameters
 
-    _Footage = tuple[CleanClip, Mapping[int, Image]]
     _Detector = owlv2.OpenVocabularyDetector | yolo_world.WorldDetector
 
 _CAPTIONED_FRAMES = 16
@@ -116,21 +115,16 @@ def parse_result(text: str) -> MainObjects:
 # --- recipes ---------------------------------------------------------------------------------------------------------
 
 
-def _analyse(recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
-    """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
-    from perturbations.media.footage import frames_of_each
-    from perturbations.models.analysis import saliency
-
+def _analyse(
+    recipe: AnalysisRecipe, clip: CleanClip, file: Path | None, before: AnalysisRow | None, tick: Tick
+) -> Analysed:
+    """Caption, keywords, objects, tracks and ranks (MLVP, Alg. 3)."""
     if recipe.is_offline:
-        # The offline detector needs many frames, but small ones.
-        footage = frames_of_each(clips, _around_sampled, tick, saliency.shrunk)
-    else:
-        footage = frames_of_each(clips, lambda clip: [*_sampled(clip), *_each_second(clip)], tick)
-    whole = [(clip, seen) for clip, seen in zip(clips, footage, strict=True) if not isinstance(seen, MediaError)]
+        return _offline(clip, tick)
+    wanted = {*_sampled(clip), *_each_second(clip)}
+    frames = {frame.position: frame.image for frame in ticking(clip.frames(wanted), tick)}
     with ticking_on(tick):
-        search = _offline if recipe.is_offline else _pretrained
-        results = iter(list(search(canonical(recipe.model), whole)) if whole else ())
-    return [seen if isinstance(seen, MediaError) else next(results) for seen in footage]
+        return _pretrained(canonical(recipe.model), clip, frames)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,32 +157,29 @@ class MainObjectGuide(GuideRecipe):
 # --- the search ------------------------------------------------------------------------------------------------------
 
 
-def _offline(model: str, clips: Sequence[_Footage]) -> Iterator[Analysed]:
+def _offline(clip: CleanClip, tick: Tick) -> Analysed:
     import numpy as np
 
     from perturbations.models.analysis import saliency
 
-    identity = {"backend": "offline", "detector": "motion, else a central region"}
+    # Many frames, but small ones.
+    near = saliency.neighbourhood(set(_sampled(clip)), clip.num_frames)
+    frames = {frame.position: saliency.shrunk(frame.image) for frame in ticking(clip.frames(near), tick)}
     alike = np.ones(1, np.float32)  # one object per clip: all boxes are of one track
-    for clip, frames in clips:
+    with ticking_on(tick):
         seen = [saliency.sighting(frames, position, clip.size[::-1]) for position in _sampled(clip)]
-        detected = [[tracking.Detection(frame.box, frame.overlap, "", alike)] for frame in seen]
-        yield _result(clip, detected, [frame.source for frame in seen], None, (), identity)
+    detected = [[tracking.Detection(frame.box, frame.overlap, "", alike)] for frame in seen]
+    identity = {"backend": "offline", "detector": "motion, else a central region"}
+    return _result(clip, detected, [frame.source for frame in seen], None, (), identity)
 
 
-def _pretrained(model: str, clips: Sequence[_Footage]) -> Iterator[Analysed]:
+def _pretrained(model: str, clip: CleanClip, frames: Mapping[int, Image]) -> Analysed:
     captioner, nouns, detector, roles = _object_models(model)
-    seconds = [[frames[place] for place in _each_second(clip)] for clip, frames in clips]
-    captions = captioner.describe(seconds)
-    keywords = nouns.keywords(captions)
-    # All frames of all clips in one list, each with its own clip's words.
-    pictures = [frames[place] for clip, frames in clips for place in _sampled(clip)]
-    words_of = [words for words, (clip, _) in zip(keywords, clips, strict=True) for _ in _sampled(clip)]
-    detections = iter(detector.detect(pictures, words_of))
+    caption = captioner.describe([frames[place] for place in _each_second(clip)])
+    words = nouns.keywords(caption)
+    detected = detector.detect([frames[place] for place in _sampled(clip)], words)
     identity = {"backend": "pretrained", **roles}
-    for (clip, _), caption, words in zip(clips, captions, keywords, strict=True):
-        detected = [next(detections) for _ in _sampled(clip)]
-        yield _result(clip, detected, ["detector"] * len(detected), caption, words, identity)
+    return _result(clip, detected, ["detector"] * len(detected), caption, words, identity)
 
 
 def _result(
@@ -217,12 +208,6 @@ def _sampled(clip: CleanClip) -> list[int]:
     from perturbations.base.arrays import SAMPLED, uniform_indices
 
     return uniform_indices(SAMPLED, clip.num_frames)
-
-
-def _around_sampled(clip: CleanClip) -> set[int]:
-    from perturbations.models.analysis import saliency
-
-    return saliency.neighbourhood(set(_sampled(clip)), clip.num_frames)
 
 
 def _each_second(clip: CleanClip) -> list[int]:

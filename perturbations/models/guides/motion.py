@@ -8,30 +8,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from perturbations.base import storage
-from perturbations.base.progress import Tick, no_tick, ticking
-from perturbations.models.guides.registry import Analysis, AnalysisRecipe, Facts, GuideRecipe, GuideSettings, Known
+from perturbations.base.progress import Tick, ticking
+from perturbations.manifest.kinds import AnalysisRow
+from perturbations.models.guides.registry import (
+    Analysed,
+    Analysis,
+    AnalysisRecipe,
+    Facts,
+    GuideRecipe,
+    GuideSettings,
+    Known,
+)
 
 if TYPE_CHECKING:
     from perturbations.media.footage import CleanClip
     from perturbations.models.analysis.motion import FrameMotion
-    from perturbations.models.guides.registry import Before, Clips, Files, Parameters, Results
+    from perturbations.models.guides.registry import Parameters
 
 
-def _analyse(recipe: AnalysisRecipe, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
-    """Write the motion of each clip into its file: of `num_frames` sampled frames, or of all."""
+def _analyse(
+    recipe: AnalysisRecipe, clip: CleanClip, file: Path | None, before: AnalysisRow | None, tick: Tick
+) -> Analysed:
+    """Write the clip's motion into its file: of `num_frames` sampled frames, or of all."""
     from perturbations.media.clip import uniform_indices
     from perturbations.models.analysis import motion
 
-    results: Results = []
-    for clip, target in zip(clips, files, strict=True):
-        assert target is not None
-        only = set(uniform_indices(recipe.num_frames, clip.num_frames)) if recipe.num_frames else None
-        about = {"recipe": recipe.text, "source_sha256": clip.sha256}
-        with storage.atomic_path(target) as temporary:
-            motion.write(temporary, _motions(clip, only, tick), about)
-            size, sha256 = temporary.stat().st_size, storage.sha256(temporary)
-        results.append({"backend": "{}", "bytes": size, "sha256": sha256})
-    return results
+    assert file is not None
+    only = set(uniform_indices(recipe.num_frames, clip.num_frames)) if recipe.num_frames else None
+    about = {"recipe": recipe.text, "source_sha256": clip.sha256}
+    with storage.atomic_path(file) as temporary:
+        motion.write(temporary, _motions(clip, only, tick), about)
+        return {"backend": "{}", "bytes": temporary.stat().st_size, "sha256": storage.sha256(temporary)}
 
 
 def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Iterator[tuple[int, FrameMotion]]:

@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     from perturbations.media.clip import MediaClip
     from perturbations.media.footage import CleanClip
 
-    Clips = Sequence[CleanClip]
-    """As many as `clips_at_once`, or fewer."""
-    Files = Sequence[Path | None]
-    """Per clip, the file for results that are too large for a row; None where a clip keeps no file."""
-    Before = Mapping[str, AnalysisRow]
-    """Item -> row of the analysis that another one builds on."""
-    Results = list["Analysed | MediaError"]
-    """The result of each clip, or its error."""
     Parameters = Mapping[str, object]
     """Of a kernel."""
 
@@ -67,9 +59,9 @@ class GuideSettings:
         """The backend of a role: "offline" or "pretrained"."""
         return str(self.given(role)["backend"])
 
-    def model(self, role: str) -> dict[str, str | int]:
+    def model(self, role: str) -> dict[str, str]:
         """The `model` of an analysis by a role's model."""
-        on = {name: getattr(self.backends, name) for name in ("device", "dtype", "batch_clips")}
+        on = {name: getattr(self.backends, name) for name in ("device", "dtype")}
         return {**self.given(role), **(on if self.backend(role) == "pretrained" else {})}
 
 
@@ -90,15 +82,15 @@ class AnalysisRecipe(Record):
     Attributes:
         analysis: its name, of its manifest and of its jobs too.
         version: the declared one.
-        model: the settings of its model: `backend` and, where that is "pretrained", the weights, `device`, `dtype` and
-            `batch_clips`; None where it has no model.
+        model: the settings of its model: `backend` and, where that is "pretrained", the weights, `device` and `dtype`;
+            None where it has no model.
         num_frames: how many sampled frames it analyses, where not all of the clip.
         captions: the analysis whose captions it embeds.
     """
 
     analysis: str
     version: int
-    model: dict[str, str | int] | None = None
+    model: dict[str, str] | None = None
     num_frames: int | None = None
     captions: AnalysisRecipe | None = None
 
@@ -106,22 +98,20 @@ class AnalysisRecipe(Record):
         if self.analysis not in ANALYSES:
             raise ValueError(f"no analysis {self.analysis[:60]!r}; known: {', '.join(ANALYSES)}")
 
-    def run(self, clips: Clips, *, files: Files, before: Before, tick: Tick = no_tick) -> Results:
-        """The result of each clip, or its error. Models are loaded once, at the first clips.
+    def run(
+        self, clip: CleanClip, file: Path | None = None, before: AnalysisRow | None = None, tick: Tick = no_tick
+    ) -> Analysed:
+        """The result for a clip. Models are loaded once, at the first clip.
 
-        `tick` is called as a sign of life during long work.
+        `file` is for a result that is too large for a row, `before` the clip's row of the analysis that this one builds
+        on; `tick` is called as a sign of life during long work. Raises `MediaError`.
         """
-        return self.declared.run(self, clips, files=files, before=before, tick=tick)
+        return self.declared.run(self, clip, file, before, tick)
 
     @property
     def declared(self) -> Analysis:
         """What its file declares."""
         return analysis(self.analysis)
-
-    @property
-    def clips_at_once(self) -> int:
-        """The number of clips per batch."""
-        return int((self.model or {}).get("batch_clips", 1))
 
     @property
     def is_offline(self) -> bool:
@@ -146,7 +136,7 @@ class Analysis:
 
     name: str
     version: int = 1
-    run: Callable[..., Results]
+    run: Callable[[AnalysisRecipe, CleanClip, Path | None, AnalysisRow | None, Tick], Analysed]
     role: str | None = None
     extension: str | None = None
     after: str | None = None

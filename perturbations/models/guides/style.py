@@ -81,7 +81,6 @@ class StyleGuide(GuideRecipe):
     def settle(cls, settings: GuideSettings) -> StyleGuide:
         """The recipe for the painter and its weights, from the configuration."""
         model: dict[str, Any] = settings.model("style")
-        model.pop("batch_clips", None)
         files: Any = {name: model.pop(name) for name in ("images", "encoder", "decoder") if name in model}
         return cls(**model, files=files)
 
