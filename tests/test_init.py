@@ -90,6 +90,8 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(capsy
     make_clips("one.MP4", "two 'q'.mOv", "cut.mp4", "extra.mp4")
     whole = Path("clips/cut.mp4").read_bytes()
     Path("clips/cut.mp4").write_bytes(whole[: len(whole) // 2])
+    Path("clips/folder.mp4").mkdir()
+    Path("clips/link.mp4").symlink_to("nowhere")
     Path("x.csv").write_text("id,sentence\none,a man\none,a person\ntwo 'q',a dog\ncut,a cat\ngone,a cow\n")
     assert main(["init", "My Study", *OWN, "x.csv"]) == 0
     output = capsys.readouterr().out
@@ -101,6 +103,8 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(capsy
     ):
         assert text in output, output
     assert "evaluate_" not in output, "without a model, it trains a toy"
+    assert "folder.mp4" not in output, "it is no video without a caption"
+    assert "link.mp4" not in output
     config = configured("My Study")
     assert sharding.plan_clips(config, "my_study").listed == 4
     assert config.max_failed_items_of("my_study") == 2

@@ -71,7 +71,7 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
         summary.append(f"split: {split}{others}")
     named = {os.path.realpath(clip.path) for clip in located}
     extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
-    there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions)
+    there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions and path.is_file())
     if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
         summary.append(f"{files} without a caption, which are left out: {_few(unlisted)}")
     first = next(iter(usable)).path
