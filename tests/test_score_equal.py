@@ -29,11 +29,13 @@ from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
     MIXES,
+    QRELS,
     SOURCES,
     TEXTS,
     VIDEOS,
     CaptionRow,
     CompleteSource,
+    QrelRow,
     SourceRow,
     TextRow,
     VideoRow,
@@ -98,6 +100,7 @@ class Corpus:
         empty = SourceRow(dataset="data", split="test", item_id="h", error="the caption is empty", status="quarantined")
         listed.write(folder / "work/data/rejected_captions.jsonl", [empty] * 2)
         self._write(manifests / "msrvtt_p/mixed_types.parquet", MIXES, self.mixed, "../../..")
+        self._write(manifests / "qrels.parquet", QRELS, [QrelRow(query_id="a 1", corpus_id="a", score=1)], "../..")
         # As jobs leave them: parts, which name no root.
         for half in (slice(0, 5), slice(5, None)):
             part = folder / f"work/data/msrvtt_p/jumble/3/s{half.start}.parquet"
@@ -127,8 +130,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 @pytest.fixture(scope="module")
 def features(corpus: Corpus, model: Path) -> Path:
     """What `perturb encode` makes of the manifests, and of the parts that `tta_<dataset>` leaves."""
-    given = ["manifests/data/captions.parquet", "manifests/data/sources.parquet", "work/data/msrvtt_p"]
-    paths = [str(corpus.folder / name) for name in (*given, "manifests/data/msrvtt_p/mixed_types.parquet")]
+    paths = [str(corpus.folder / name) for name in ("manifests", "work/data/msrvtt_p")]
     output = corpus.folder / "features"
     assert main(["encode", *paths, "--pretrained", str(model), "--num-frames", "3", "-o", str(output)]) == 0
     return output
@@ -162,6 +164,14 @@ def evaluated(corpus: Corpus, model: Path, direction: str) -> tuple[list[ResultR
     banks = {"bank": bank, "gallery_bank": few}
     given = runner.EvaluationJob(loaded, corpus.clean, encoded, corpus.rows, banks=banks, top_k=3)
     return given.evaluate(runs, corpus.folder / f"{direction}.jsonl")
+
+
+def test_features_of_two_models_share_no_folder(
+    corpus: Corpus, model: Path, features: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["encode", str(corpus.folder / "manifests"), "--pretrained", str(model), "-o", str(features)]
+    assert main([*words, "--num-frames", "2"]) == 1
+    assert "captions/clean.npz is of another model or number of frames: delete" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])

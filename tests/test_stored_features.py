@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from looping import each
 
@@ -65,7 +66,18 @@ def as_safetensors(folder: Path, values: np.ndarray) -> Path:
     return folder / "x.safetensors"
 
 
-LAYOUTS = [as_csv, as_npy, as_npz, as_pt, as_safetensors]
+def as_pt_of_both(folder: Path, values: np.ndarray) -> Path:
+    torch = pytest.importorskip("torch")
+    torch.save({"ids": NAMES, "features": torch.from_numpy(values)}, folder / "x.pt")
+    return folder / "x.pt"
+
+
+def as_parquet(folder: Path, values: np.ndarray) -> Path:
+    pd.DataFrame({"id": NAMES, "features": values.tolist()}).to_parquet(folder / "x.parquet")
+    return folder / "x.parquet"
+
+
+LAYOUTS = [as_csv, as_npy, as_npz, as_pt, as_pt_of_both, as_safetensors, as_parquet]
 
 
 @each("layout", LAYOUTS)
@@ -162,7 +174,8 @@ def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for text, message in (
         ('clip_name,clip_embeddings\nv_0_8,"[1.0, 2.0]"\nv_20', "line 3: fields do not fit the header; .* cut short"),
         ("clip_name,features\na,[1]\n", "no column 'clip_embeddings'"),
-        ("name,x\na,[1]\n", "no column 'id' or 'clip_name' or 'text'"),
+        ("name,x\na,[1]\n", r"no column 'id' or 'clip_name' or 'text'; its header is \['name', 'x'\]"),
+        ("x" * 200_000, "no column 'id'"),
         ("clip_name,clip_embeddings\n", "lists nothing"),
     ):
         path.write_text(text)
@@ -172,7 +185,10 @@ def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None:
     path = as_npy(tmp_path, VALUES[:3])
-    with pytest.raises(AnnotationError, match=r"x.npy has 3 rows, and there are 4 ids"):
+    with pytest.raises(AnnotationError, match=r"x.npy has 3 rows, and there are 4 ids: one of them is cut short"):
+        stored_features.read(path)
+    np.save(path, np.ones((7, 4)))
+    with pytest.raises(AnnotationError, match=r"x.npy has 7 rows, and there are 4 ids: transpose its features"):
         stored_features.read(path)
     (tmp_path / "x.csv").unlink()
     with pytest.raises(AnnotationError, match=r"x.npy has no ids: .*x.csv must list them, in the column id"):
@@ -181,8 +197,17 @@ def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None
     (tmp_path / "x.npz").write_bytes(b"")
     with pytest.raises(AnnotationError, match="several tensors lie beside it"):
         stored_features.read(tmp_path / "x.csv")
-    with pytest.raises(AnnotationError, match="features are read from .csv, .pt"):
-        stored_features.read(tmp_path / "x.pkl")
+    for name, message in (("x.pkl", "features are read from .csv, .parquet, .pt"), ("none.npz", "no such file")):
+        (tmp_path / "x.pkl").write_bytes(b"")
+        with pytest.raises(AnnotationError, match=message):
+            stored_features.read(tmp_path / name)
+    for ids in (np.arange(4), np.array(NAMES, object), np.array([NAMES])):
+        np.savez(tmp_path / "x.npz", ids=ids, features=VALUES)
+        with pytest.raises(AnnotationError, match=r"x.npz is no sound file of features: .*save .*np.array\(ids, str\)"):
+            stored_features.read(tmp_path / "x.npz")
+    pd.DataFrame({"id": [1, 2], "features": [[1.0], [2.0]]}).to_parquet(tmp_path / "x.parquet")
+    with pytest.raises(AnnotationError, match="x.parquet, row 0: the id is 1, not a text"):
+        stored_features.read(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize("values", [np.full((4, 2), np.nan), np.full((4, 2), "a"), np.ones(4), np.ones((4, 0))])
@@ -224,7 +249,10 @@ def test_torch_files_that_would_grow_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     for value, message in (
         (torch.zeros(1, 1).expand(4, 10**12), "expected N x D"),
-        ({"features": torch.zeros(4, 2)}, "it holds a dict"),
+        (
+            {"embeddings": torch.zeros(4, 2)},
+            r"it holds a dict of \['embeddings'\]; save a plain tensor, or a dictionary",
+        ),
         (torch.zeros(4, 2).to_sparse(), "not a plain tensor"),
     ):
         torch.save(value, path)

@@ -193,8 +193,12 @@ def table(
 
 def header(path: Path, delimiter: str = ",") -> list[str]:
     """The names of a table's columns."""
+    csv.field_size_limit(_MOST_FIELD)
     with _opened(path, "") as file:
-        return next(csv.reader(file, delimiter=delimiter), [])
+        try:
+            return next(csv.reader(file, delimiter=delimiter), [])
+        except csv.Error as error:
+            raise AnnotationError(f"{path}, line 1: {error}") from error
 
 
 def check_header(path: Path, required: Iterable[str], header: Sequence[str | None], way_out: str = "") -> None:
@@ -257,7 +261,7 @@ def _check_kinds(path: Path, required: Sequence[str], lists: Collection[str], sc
 
     for name in required:
         kind = schema.field(name).type
-        is_list = name in lists and (pa.types.is_list(kind) or pa.types.is_large_list(kind))
+        is_list = name in lists and isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType)
         if pa.types.is_nested(kind.value_type if is_list else kind):
             raise AnnotationError(f"{path}: the column {short(name)} holds {cut(str(kind))}, not texts or numbers")
 

@@ -29,7 +29,13 @@ _STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
     parser = add_command(commands, "report", _report, "write one HTML page of the results")
-    parser.add_argument("--results", nargs="*", default=[], type=Path, help="manifests of results, and mteb's .json")
+    parser.add_argument(
+        "--results",
+        nargs="*",
+        default=[],
+        type=Path,
+        help="manifests of results, folders that hold them with their ranks, as of `score`, and mteb's .json",
+    )
     parser.add_argument(
         "--ranks", nargs="*", default=[], type=Path, help="manifests of their ranks; results without have no intervals"
     )
@@ -43,8 +49,8 @@ def add(commands: Commands) -> None:
         "queries",
         nargs="?",
         type=Path,
-        help="features by id (.npz of `ids` and `features`, .safetensors, EgoCVR's .csv or .pt), or a folder of "
-        "clean.npz and SUITE/PERTURBATION/SEVERITY.npz; composed: those of the texts, by text",
+        help="features by id (.npz or .pt of `ids` and `features`, .safetensors, .parquet, .csv, or .npy beside a CSV "
+        "of ids), or a folder of clean.npz and SUITE/PERTURBATION/SEVERITY.npz; composed: those of the texts, by text",
     )
     parser.add_argument(
         "gallery", nargs="?", type=Path, help="the same of the gallery; composed: of the clips, by name"
@@ -65,7 +71,7 @@ def add(commands: Commands) -> None:
         "--relevant",
         type=Path,
         metavar="FILE",
-        help="the dataset's qrels.parquet, or a CSV of query_id,gallery_id pairs; default: equal ids",
+        help="the dataset's qrels.parquet, or a table of query_id,gallery_id pairs; default: equal ids",
     )
     parser.add_argument(
         "--choices",
@@ -134,7 +140,12 @@ def add(commands: Commands) -> None:
 def _report(options: argparse.Namespace) -> int:
     from perturbations.evaluation import jobs
 
-    jobs.report(datasets=options.datasets, results=options.results, ranks=options.ranks, page=options.output)
+    if not options.results and not options.datasets:
+        raise ConfigError("give --results, or --datasets, or both")
+    folders = [path for path in options.results if path.is_dir()]
+    results = [path / layout.name("results") if path in folders else path for path in options.results]
+    ranks = [*options.ranks, *(folder / layout.name("ranks") for folder in folders)]
+    jobs.report(datasets=options.datasets, results=results, ranks=ranks, page=options.output)
     return 0
 
 

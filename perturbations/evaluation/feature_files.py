@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perturbations.base.errors import ManifestError, short
+from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.base.readers import Reader
+from perturbations.base.records import digest
 from perturbations.corpus import listed
 from perturbations.evaluation import encoding, feature_sets, stored_features
 from perturbations.evaluation.backbone import LoadedBackbone
@@ -26,6 +27,7 @@ from perturbations.manifest.kinds import (
     VIDEOS,
     CaptionRow,
     MixRow,
+    RowKind,
     SourceRow,
     TextRow,
 )
@@ -42,22 +44,23 @@ def write(
 ) -> Iterator[str]:
     """Encode the rows of manifests of sources, videos, mixes or captions; yields a line per file.
 
-    A folder stands for the parts below it. Clips go to `output`/clips, captions to `output`/captions, in files that
+    A folder stands for those below it. Clips go to `output`/clips, captions to `output`/captions, in files that
     `feature_sets.path_of` names. A clip's feature is the mean over its frames; ids are those of items and captions.
     Clips and captions are those that an evaluation uses: complete and accepted ones of complete sources. `t2v.csv` and
     `v2t.csv` say what answers what, and list all queries of the manifests, so that those left out count as missing.
 
-    Raises `ManifestError` for manifests of other kinds, for captions whose sources are not found, for two rows of one
-    clip or caption, and where no row is left.
+    Raises `ManifestError` for manifests of other kinds or of several datasets, for captions whose sources are not
+    found, for two rows of one clip or caption, and where no row is left; `ConfigError` where `output` has features of
+    another model.
     """
-    paths = [part for path in given for part in (layout.manifests_below(path) if path.is_dir() else [path])]
+    encoder = digest([backbone.sha256, num_frames])
+    for path in sorted(output.rglob("*.npz")):
+        if stored_features.encoder_of(path) not in ("", encoder):
+            raise ConfigError(f"{path} is of another model or number of frames: delete {output}, or give another -o")
     groups: dict[_Group, list[Any]] = defaultdict(list)
     rejected = 0
     sources: dict[str, SourceRow] = {}
-    for path in paths:
-        kind = files.kind_of(path)
-        if kind not in _KINDS:
-            raise ManifestError(f"{path} is a manifest of {kind.name}: features are of sources, videos or captions")
+    for path, kind in _manifests(given):
         about = files.read_metadata(path)
         root = _root(path, about)
         if kind is CAPTIONS:
@@ -71,6 +74,8 @@ def write(
                 sources |= {own.item_id: own for own in _sources(root, row.dataset, path)}
     if not groups:
         raise ManifestError("no row can be encoded: the manifests are empty")
+    if len(datasets := {row.dataset for rows in groups.values() for row in rows}) > 1:
+        raise ManifestError(f"the manifests are of {', '.join(sorted(datasets))}: encode one dataset at a time")
     clean = Clean(list(sources.values()), groups.get((CAPTIONS_FOLDER, None), []), rejected)
     for (name, scenario), rows in sorted(groups.items(), key=str):
         path = feature_sets.path_of(output / name, scenario)
@@ -81,10 +86,24 @@ def write(
             raise ManifestError(f"{path}: no row can be encoded, all are quarantined or rejected")
         ids = [*map(id_of, kept)]
         features = encoding.vectors(encoding.encoded(backbone, kept, num_frames, reader))
-        stored_features.write(path, ids, features)
+        stored_features.write(path, ids, features, encoder)
         yield f"{path}: {len(ids):,} {'captions' if is_text else 'clips'}, {features.shape[1]} numbers each"
     if clean.captions:
         _write_answers(output / CAPTIONS_FOLDER, clean)
+
+
+def _manifests(given: Sequence[Path]) -> Iterator[tuple[Path, RowKind[Any]]]:
+    """The manifests to encode, and their kinds; of a folder those of the right kinds."""
+    for path in given:
+        parts = layout.manifests_below(path) if path.is_dir() else [path]
+        if not parts:
+            raise ManifestError(f"{path} holds no manifest")
+        for part in parts:
+            kind = files.kind_of(part)
+            if kind in _KINDS:
+                yield part, kind
+            elif part == path:
+                raise ManifestError(f"{part} is a manifest of {kind.name}: features are of sources, videos or captions")
 
 
 def _write_answers(folder: Path, clean: Clean) -> None:

@@ -51,8 +51,11 @@ _Case = tuple[Run, Path, Path]
 _Blocks = Iterable[tuple[slice, NDArray[Any]]]
 """Rows of a matrix of similarities, queries x items, part by part."""
 
-_FAR_BELOW = 10.0
-"""Percent points of R@1: a clean result so far below a perturbed one is that of other rows."""
+_FAR_BELOW, _SEVERAL = 10.0, 3
+"""Percent points of R@1, and queries: a clean result so far below a perturbed one is that of other rows."""
+
+_ENOUGH = 50
+"""Queries and items of which chance is told from a model."""
 
 
 def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
@@ -63,7 +66,6 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
     other widths, NaN and rows of zeros, and `ConfigError` for a method that is unknown, learns, or lacks its bank.
     """
     choices = None if wanted.choices is None else feature_sets.read_answers(wanted.choices)
-    relevant = None if wanted.relevant is None else feature_sets.read_answers(wanted.relevant, wanted.direction)
     warned = defaultdict[str, list[str]](list)
     given = wanted.similarities is not None
     queries = feature_sets.located(wanted.similarities if given else wanted.queries)
@@ -78,7 +80,13 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
         clean = {path: _read(path) for path in (queries[None], gallery[None])}
         ids, numbers = clean[queries[None]].ids, clean[gallery[None]].rows.shape[1]
         settings |= {"numbers": int(numbers)} | {name: storage.sha256(path) for name, path in files.items()}
-    listed: Answers = relevant or {name: (name,) for name in ids}
+        for name, path in files.items():
+            if (own := banks[name].shape[1]) != numbers:
+                raise AnnotationError(f"{path} has {own} numbers each, the gallery's items {numbers}")
+    listed: Answers = {name: (name,) for name in ids}
+    if wanted.relevant is not None:
+        listed = feature_sets.read_answers(wanted.relevant, wanted.direction)
+    source, answers_sha256 = wanted.relevant or queries[None], digest([listed, choices])
     made: list[Finished] = []
     for planned, *paths in _cases(wanted, queries, gallery):
         if given:
@@ -86,7 +94,7 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
             items = StoredFeatures(paths[0], answering, asking.rows)
         else:
             asking, items = (clean.get(path) or _read(path) for path in paths)
-        asking, targets = _answered(asking, items, listed, choices, warned)
+        asking, targets = _answered(asking, items, listed, source, choices, warned)
         files_sha256 = {name: storage.sha256(path) for name, path in zip(("queries", "gallery"), paths, strict=True)}
         for method in dict.fromkeys((AS_IT_IS, *wanted.methods)):
             blocks: _Blocks = [(slice(len(asking.ids)), asking.rows)]
@@ -114,7 +122,7 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
                 "queries_sha256": files_sha256["queries"],
                 "manifest_sha256": files_sha256["gallery"],
                 "tools": canonical({"numpy": np.__version__}),
-                "recipe_id": digest([run.columns(), files_sha256, digest([listed, choices])]),
+                "recipe_id": digest([run.columns(), files_sha256, answers_sha256]),
             }
             made.append(finished(run, asking.ids, places, first, **figures, **about))
     rows, ranks = rows_of(made)
@@ -125,14 +133,21 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
 def _warn(rows: Sequence[ResultRow], warned: Mapping[str, list[str]]) -> None:
     """Log what a user should know, one line per kind."""
     as_it_is = [row for row in rows if row.method == AS_IT_IS]
+    chance = [
+        f"R@10 is {row.recall_at_10:.1f} clean, and chance gives {1000 / row.gallery:.1f}: are the rows of both files "
+        "in the order of their ids, and of one model?"
+        for row in as_it_is
+        if row.side == "none" and min(row.queries, row.gallery) >= _ENOUGH and row.recall_at_10 < 1500 / row.gallery
+    ]
     order = [
         f"R@1 is {own.recall_at_1:.1f} clean, and {row.recall_at_1:.1f} under {row.suite}/{row.perturbation}: are the "
         "rows of the clean features in the order of their ids?"
         for own in as_it_is
         for row in as_it_is
-        if own.side == "none" and row.side != "none" and own.recall_at_1 < row.recall_at_1 - _FAR_BELOW
+        if own.side == "none" and row.side != "none"
+        if row.recall_at_1 - own.recall_at_1 > max(_FAR_BELOW, 100 * _SEVERAL / row.queries)
     ]
-    for texts in filter(None, (*warned.values(), order)):
+    for texts in filter(None, (*warned.values(), chance, order)):
         _log.warning("%s%s", texts[0], f" (and so in {len(texts) - 1:,} more scenarios)" if len(texts) > 1 else "")
 
 
@@ -179,17 +194,20 @@ def _answered(
     held: StoredFeatures,
     items: StoredFeatures,
     listed: Answers,
+    source: Path,
     choices: Answers | None,
     warned: Mapping[str, list[str]],
 ) -> tuple[StoredFeatures, list[list[int]]]:
     """The queries that have an answer among the items, and its places. Raises `AnnotationError` where none has.
 
-    Of multiple choice the answer is one of the query's items, of which none may be absent. What a user should know
-    is put to `warned`.
+    `source` is the file that lists the queries. Of multiple choice the answer is one of the query's items, of which
+    none may be absent. What a user should know is put to `warned`.
     """
     place = {name: row for row, name in enumerate(items.ids)}
     if unknown := [name for name in held.ids if name not in listed]:
-        raise AnnotationError(f"{held.path}: no item answers {_some(unknown)}")
+        is_turned = {*unknown} <= {item for own in listed.values() for item in own}
+        turned = "; it lists them as items: give the other --direction" if is_turned else ""
+        raise AnnotationError(f"{held.path}: {source} does not list the queries {_some(unknown)}{turned}")
     targets = [[place[item] for item in listed[name] if item in place] for name in held.ids]
     if choices is not None:
         of_query = [choices.get(name, ()) for name in held.ids]
@@ -200,8 +218,12 @@ def _answered(
         ]
     kept = [row for row, own in enumerate(targets) if own]
     if not kept:
-        hint = "--relevant FILE says which item answers which query"
-        raise AnnotationError(f"{items.path} holds no answer to any query of {held.path}; {hint}")
+        asked, answer = held.ids[0], next(iter(listed[held.ids[0]]), "")
+        raise AnnotationError(
+            f"{items.path} holds no answer to any query of {held.path}: by {source}, {short(answer)} answers "
+            f"{short(asked)}, and ids of the gallery are {_some(items.ids)}; --relevant FILE says which item answers "
+            "which query"
+        )
     if lacking := [name for name, own in zip(held.ids, targets, strict=True) if not own]:
         text = f"{items.path} holds no answer to {_some(lacking)} of {held.path}, which count as missing"
         warned["answers"].append(text)
@@ -220,7 +242,11 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _read(path: Path) -> StoredFeatures:
-    return stored_features.read(path).unique()
+    held = stored_features.read(path).unique()
+    some = held.rows.any(axis=1)
+    if not some.all():
+        raise AnnotationError(f"{held.place(int(some.argmin()))} is all zeros, which has no direction: leave it out")
+    return held
 
 
 def _blocks(

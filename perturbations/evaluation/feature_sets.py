@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from perturbations.base import storage
-from perturbations.base.errors import AnnotationError, ManifestError, short
+from perturbations.base.errors import AnnotationError, UnknownPerturbationError, short
 from perturbations.corpus.mixes import SHARES
 from perturbations.datasets import parsing
 from perturbations.evaluation.planning import ALL, CLEAN
 from perturbations.evaluation.rows import ScenarioKey
-from perturbations.evaluation.stored_features import SUFFIXES
-from perturbations.manifest import files
-from perturbations.manifest.kinds import QRELS
+from perturbations.evaluation.stored_features import SUFFIXES, TABLES
 from perturbations.suites import registry
+
+_log = logging.getLogger("perturbations")
 
 Answers = Mapping[str, Sequence[str]]
 """The gallery's ids that answer each listed query, by the query's id."""
 
 _RELEVANT = ("query_id", "gallery_id")
-"""The columns of a file of answers."""
-_QRELS = ("query_id", "corpus_id")
-"""The same in qrels."""
+"""The columns of a file of answers; in qrels the second is corpus_id."""
 
 _MIXES = {"mixed_severity": None, **{f"mixed_types_{share}": share for share in SHARES}}
 """The share of perturbed clips, by the name of a file."""
@@ -56,34 +55,47 @@ def path_of(folder: Path, scenario: ScenarioKey | None) -> Path:
 def located(path: Path) -> FeatureSet:
     """The files of features at a path: one file, or a folder as `perturb encode` writes it.
 
-    Raises `AnnotationError` for a folder without a clean file, for other names in it, and for two files of one name.
+    Files of other places in it are left out, with a warning. Raises `AnnotationError` for a folder without a clean
+    file, for unknown scenarios, and for two files of one name.
     """
     if not path.is_dir():
         return {None: path}
     held: dict[tuple[str, ...], Path] = {}
+    others: list[Path] = []
     for file in sorted(path.rglob("*")):
         parts = (*file.relative_to(path).parts[:-1], file.stem)
         beside = file.suffix == ".csv" and any(file.with_suffix(suffix).is_file() for suffix in SUFFIXES)
-        if len(parts) not in (1, 3) or file.suffix not in (*SUFFIXES, ".csv") or beside or not file.is_file():
+        if file.suffix not in (*SUFFIXES, *TABLES) or beside or not file.is_file():
             continue  # a CSV beside a tensor lists its ids
-        if parts in held:
+        if len(parts) != 3 and parts != (CLEAN,):
+            others += [file] if file.suffix in SUFFIXES else []  # such as answers
+        elif parts in held:
             raise AnnotationError(f"{held[parts]} and {file} are of the same features: delete one of them")
-        held[parts] = file
+        else:
+            held[parts] = file
     if (CLEAN,) not in held:
-        raise AnnotationError(f"{path} holds no {CLEAN}.npz: the features of what is not perturbed")
-    return {None: held[CLEAN,]} | {_scenario(file, parts): file for parts, file in held.items() if len(parts) == 3}
+        inside = next((f"; did you mean {file.parent}?" for file in others if file.stem == CLEAN), "")
+        raise AnnotationError(f"{path} holds no {CLEAN}.npz: the features of what is not perturbed{inside}")
+    if others:
+        names = f"{others[0]}" + (f" and {len(others) - 1:,} more" if len(others) > 1 else "")
+        _log.warning("%s: left out, a file is %s.npz or SUITE/PERTURBATION/SEVERITY.npz", names, CLEAN)
+    return {None: held.pop((CLEAN,))} | {_scenario(file, parts): file for parts, file in held.items()}
 
 
 def _scenario(file: Path, parts: Sequence[str]) -> ScenarioKey:
     suite, name, last = parts
-    if last in _MIXES and (_MIXES[last] is None or name == ALL):
-        if _MIXES[last] is None:
-            registry.get(f"{suite}/{name}")
-            return ScenarioKey(suite, name, mix=last)
-        return ScenarioKey(registry.suite(suite).name, name, mix="mixed_types", share=_MIXES[last])
-    entry = registry.get(f"{suite}/{name}")
+    try:
+        if last in _MIXES and (_MIXES[last] is None or name == ALL):
+            if _MIXES[last] is None:
+                registry.get(f"{suite}/{name}")
+                return ScenarioKey(suite, name, mix=last)
+            return ScenarioKey(registry.suite(suite).name, name, mix="mixed_types", share=_MIXES[last])
+        entry = registry.get(f"{suite}/{name}")
+    except UnknownPerturbationError as error:
+        raise AnnotationError(f"{file}: {error}") from error
     if not last.isdecimal() or int(last) not in entry.severities:
-        raise AnnotationError(f"{file}: {entry.key} has no severity {short(last)}")
+        known = ", ".join(map(str, entry.severities))
+        raise AnnotationError(f"{file}: {entry.key} has no severity {short(last)}; it has {known}")
     return ScenarioKey(suite, name, int(last))
 
 
@@ -111,40 +123,33 @@ def combined(clips: Iterable[ScenarioKey], texts: Iterable[ScenarioKey]) -> list
 def read_answers(path: Path, direction: str = "") -> dict[str, list[str]]:
     """The answers in a table, one pair per line. Raises `AnnotationError`.
 
-    A CSV has the columns query_id and gallery_id (or corpus_id, as in qrels), and perhaps score and others; a line
-    without a gallery_id, or with a score of 0, lists a query that nothing answers. A dataset's `qrels.parquet` says
-    which clip answers a caption: in the `direction` v2t, which caption answers a clip.
+    It has the columns query_id and gallery_id (or corpus_id, as in qrels), and perhaps score and others; a line without
+    a gallery_id, or with a score of 0, lists a query that nothing answers. A dataset's `qrels.parquet` says which clip
+    answers a caption: in the `direction` v2t, which caption answers a clip.
     """
+    is_parquet = path.suffix == ".parquet"
+    header = parsing.parquet_header(path) if is_parquet else parsing.header(path)
+    query, item = _RELEVANT[0], "corpus_id" if "corpus_id" in header and _RELEVANT[1] not in header else _RELEVANT[1]
+    columns = [query, item, *(["score"] if "score" in header else [])]
+    way_out = f"; name its columns {query} and {item}"
+    rows = parsing.parquet(path, columns, (), way_out) if is_parquet else parsing.table(path, columns, ",", way_out)
     answers: dict[str, list[str]] = {}
-    for where, query, item in _pairs_of_qrels(path, direction) if path.suffix == ".parquet" else _pairs(path):
-        if item in answers.setdefault(query, []):
-            raise AnnotationError(f"{where}: {short(query)} and {short(item)} stand there twice")
-        answers[query] += [item] if item else []
+    for place, row in rows:
+        where = f"{path}, {f'line {place}' if isinstance(place, int) else place}"
+        held: dict[str | None, object] = {} if not isinstance(row, dict) else row
+        asks, answer = ("" if (value := held.get(name)) is None else str(value).strip() for name in (query, item))
+        if None in held or not asks or item not in held:
+            raise AnnotationError(f"{where}: a line has a {query} and a {item}, and a field of each column")
+        if is_parquet and item == "corpus_id" and direction == "v2t":
+            asks, answer = answer, asks
+        if str(held.get("score", 1)).strip() in ("0", "0.0"):
+            answer = ""
+        if answer in answers.setdefault(asks, []):
+            raise AnnotationError(f"{where}: {short(asks)} and {short(answer)} stand there twice")
+        answers[asks] += [answer] if answer else []
     if not any(answers.values()):
         raise AnnotationError(f"{path} lists no pair")
     return answers
-
-
-def _pairs(path: Path) -> Iterator[tuple[str, str, str]]:
-    """The place of each line of a CSV, its query, and the item that answers it, or ""."""
-    query, item = _RELEVANT[0], _RELEVANT[1]
-    item = _QRELS[1] if _QRELS[1] in parsing.header(path) and item not in parsing.header(path) else item
-    for place, row in parsing.table(path, (query, item)):
-        where = f"{path}, line {place}"
-        if not isinstance(row, dict) or None in row or not row.get(query, "").strip() or item not in row:
-            raise AnnotationError(f"{where}: a line has a {query} and a {item}, and a field of each column")
-        is_relevant = row.get("score", "1").strip() not in ("0", "0.0")
-        yield where, row[query].strip(), row[item].strip() if is_relevant else ""
-
-
-def _pairs_of_qrels(path: Path, direction: str) -> Iterator[tuple[str, str, str]]:
-    try:
-        rows = files.read_rows(path, QRELS)
-    except ManifestError as error:
-        raise AnnotationError(f"{error}; pairs of other programs are read from a CSV") from error
-    for place, row in enumerate(rows):
-        pair = (row.corpus_id, row.query_id) if direction == "v2t" else (row.query_id, row.corpus_id)
-        yield f"{path}, row {place}", *pair
 
 
 def write_answers(path: Path, pairs: Iterable[tuple[str, str]]) -> None:

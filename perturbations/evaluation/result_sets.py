@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from perturbations import retrieval
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.planning import category_of
-from perturbations.evaluation.rows import CLEAN_SCENARIO, Finished, RankRow, ResultRow, Run, key_of
+from perturbations.evaluation.rows import CLEAN_SCENARIO, FEATURES, Finished, RankRow, ResultRow, Run, key_of
 
 RECALLS = (1, 5, 10)
 """The k of the columns `clean_recall_at_<k>`."""
@@ -38,6 +38,9 @@ def finished(
     return row, (query_ids, ranks.tolist(), [None] * len(ranks) if first is None else first)
 
 
+_NAMED = "; features of several models have names: `perturb score --model NAME`"
+
+
 def check(rows: Iterable[ResultRow]) -> None:
     """Refuse rows whose means would mix models.
 
@@ -51,9 +54,10 @@ def check(rows: Iterable[ResultRow]) -> None:
         run = key_of(row)
         if run in runs:
             name = f"{row.dataset}, {row.model_key}, {scenario_name(row)}, {row.label or row.method}, seed {row.seed}"
+            way_out = _NAMED if row.setting == FEATURES else ""
             raise ManifestError(
                 f"the results hold the run {name} twice: give each manifest of results once, and of a dataset "
-                "and model either the adaptation or the evaluation"
+                f"and model either the adaptation or the evaluation{way_out}"
             )
         runs.add(run)
         model = row.dataset, row.model_key
@@ -61,9 +65,10 @@ def check(rows: Iterable[ResultRow]) -> None:
         # Given features have banks of their own in each direction.
         if not same_weights or settings.setdefault((*model, row.direction), row.settings) != row.settings:
             what = "settings" if same_weights else "weights"
+            way_out = _NAMED if row.setting == FEATURES else ": delete them and run snakemake again"
             raise ManifestError(
                 f"the results of {row.model_key} on {row.dataset} have different {what}, so their means would mix "
-                "models: delete them and run snakemake again"
+                f"models{way_out}"
             )
 
 

@@ -1,18 +1,15 @@
 """Features that a program computed, in files: read, matched by name, and written.
 
-An `.npz` holds `ids` (texts) and `features` (N x D, or N x frames x D), a `.safetensors` the tensor `features` with the
-ids as JSON in its metadata. EgoCVR's layout is a CSV `clip_name,clip_embeddings` or `text,text_embeddings`, whose
-second column is a list as text, or a `.pt` tensor beside it. A tensor without ids has them in a CSV beside it. No code
-of a file runs.
+An `.npz` holds `ids` (texts) and `features` (N x D, or N x frames x D), a `.pt` a dictionary of both, a `.safetensors`
+the tensor `features` with the ids as JSON in its metadata. A table, `.csv` or `.parquet`, has an id and a list per row.
+EgoCVR's layout is a CSV `clip_name,clip_embeddings` or `text,text_embeddings`, or a tensor in a `.pt` beside it. A
+tensor without ids has them in a CSV beside it. No code of a file runs.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +21,7 @@ from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import AnnotationError, ConfigError, cut, first_line, short
 from perturbations.datasets import parsing
+from perturbations.retrieval.matrices import as_array
 
 Floats = NDArray[np.float32]
 
@@ -31,14 +29,12 @@ PooledAs = Literal["mean", "middle"]
 """What stands for a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
 
 _COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
-"""The columns of a CSV: what a row is of, and its features."""
-
-_OF_NUMPY = ("F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "BOOL")
-"""The numbers of a .safetensors that NumPy has; for others torch reads them."""
+"""The columns of a table: what a row is of, and its features."""
 
 SUFFIXES = (".pt", ".npy", ".npz", ".safetensors")
+"""Of tensors, which may have a CSV of ids beside them."""
+TABLES = (".csv", ".parquet")
 _MOST_NUMBERS = 65_536  # of a feature
-_BLOCK = 64 * 1024**2  # values held at once
 _CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
 
 
@@ -60,48 +56,47 @@ class StoredFeatures:
             raise AnnotationError(f"{self.path} has {len(repeated):,} ids twice: {', '.join(map(short, repeated[:3]))}")
         return self
 
-
-_Opened = tuple[tuple[str, ...] | None, tuple[int, ...], Any]
-"""The names, where a file has them, the shape of its tensor, and what gives the tensor's rows by a slice."""
+    def place(self, row: int) -> str:
+        """Where a row is, for a message."""
+        return f"{self.path}, row {row:,} ({short(self.ids[row])})"
 
 
 def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
-    """The features of a file: a CSV of lists, or a tensor with its ids in it or in a CSV beside it.
+    """The features of a file: a table with lists, or a tensor with its ids in it or in a CSV beside it.
 
     `x.csv` is read with `x.pt` (or `.npy`, `.npz`, `.safetensors`) where that is there, as EgoCVR's code does. `frames`
     says what stands for an item of several features. Raises `AnnotationError` that names the file and the row.
     """
-    if path.suffix == ".csv":
-        beside = [path.with_suffix(suffix) for suffix in SUFFIXES if path.with_suffix(suffix).is_file()]
-        if len(beside) > 1:
-            raise AnnotationError(f"{path}: several tensors lie beside it, name one: {', '.join(map(str, beside))}")
-        if not beside:
-            return _from_lists(path, frames)
-        tensor_path = beside[0]
-    else:
-        tensor_path = path
-    ids, shape, tensor = _opened(tensor_path)
-    if ids is None:
-        listed = tensor_path.with_suffix(".csv")
-        if not listed.is_file():
-            raise AnnotationError(f"{tensor_path} has no ids: {listed} must list them, in the column id")
-        ids = tuple(key for _, key, _ in _listed(listed, lists=False))
-    if len(ids) != shape[0]:
-        raise AnnotationError(
-            f"{tensor_path} has {shape[0]:,} rows, and there are {len(ids):,} ids: one of them is cut short"
-        )
-    names = ids
-
-    def place_of(row: int) -> str:
-        return f"{tensor_path}, row {row:,} ({short(names[row])})"
-
-    return StoredFeatures(tensor_path, ids, _reduced(tensor_path, place_of, shape, tensor, frames))
+    if not path.is_file():
+        raise AnnotationError(f"{path}: no such file of features")
+    beside = [path.with_suffix(suffix) for suffix in SUFFIXES if path.suffix == ".csv"]
+    beside = [tensor for tensor in beside if tensor.is_file()]
+    if len(beside) > 1:
+        raise AnnotationError(f"{path}: several tensors lie beside it, name one: {', '.join(map(str, beside))}")
+    is_table = path.suffix in TABLES and not beside
+    held = _from_lists(path) if is_table else _from_tensor(beside[0] if beside else path)
+    finite = np.isfinite(held.rows).reshape(len(held.rows), -1).all(axis=1)
+    if not finite.all():
+        raise AnnotationError(f"{held.place(int(finite.argmin()))}: NaN, infinity, or numbers that float32 cannot hold")
+    rows = held.rows
+    if rows.ndim == 3:
+        rows = rows[:, rows.shape[1] // 2] if frames == "middle" else rows.mean(axis=1)
+    return StoredFeatures(held.path, held.ids, np.ascontiguousarray(rows))
 
 
-def write(path: Path, ids: Sequence[str], rows: Floats) -> None:
-    """Write an `.npz` of ids and their features, ids x D, whole or not at all."""
+def write(path: Path, ids: Sequence[str], rows: Floats, encoder: str = "") -> None:
+    """Write an `.npz` of ids and their features, ids x D, and what encoded them, whole or not at all."""
     with storage.atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, ids=np.asarray(ids, np.str_), features=np.asarray(rows, np.float32))
+        np.savez(file, ids=np.asarray(ids, np.str_), features=np.asarray(rows, np.float32), encoder=np.str_(encoder))
+
+
+def encoder_of(path: Path) -> str:
+    """What encoded the features of an `.npz`; "" where that is not known."""
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            return str(held["encoder"])
+    except Exception:  # as `read`, which names what is wrong
+        return ""
 
 
 def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
@@ -110,34 +105,24 @@ def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
     Returns the queries, whose rows are as stored, and the ids of the gallery. Minus infinity stands for pairs that were
     not compared. Raises `AnnotationError` for anything else.
     """
-    parts = "queries", "gallery", "similarities"
+    if path.suffix != ".npz" or not path.is_file():
+        raise AnnotationError(f"{path} is no .npz of `queries` and `gallery`, the ids, and `similarities`")
     try:
-        with _unpacked(path, *parts) as archive:
-            held = {name: archive[name] for name in parts}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise AnnotationError(f"{path} is no sound file of similarities: {cut(first_line(error))}") from error
-    rows = held["similarities"]
-    queries, gallery = (tuple(map(str, held[side].tolist())) for side in parts[:2])
+        held = _arrays(path, "queries", "gallery", "similarities")
+        queries, gallery = (_texts(held[side], side) or () for side in ("queries", "gallery"))
+    except Exception as error:  # as of features
+        raise _unsound(path, "similarities", error) from error
     for side, own in (("queries", queries), ("gallery", gallery)):
-        if held[side].ndim != 1 or held[side].dtype.kind != "U" or len({*own}) != len(own):
-            raise AnnotationError(f"{path}: `{side}` must be a row of different texts, the ids")
-    expected = len(queries), len(gallery)
+        if len({*own}) != len(own):
+            raise AnnotationError(f"{path}: `{side}` has an id twice")
+    rows, expected = held["similarities"], (len(queries), len(gallery))
     if rows.shape != expected or not rows.size or rows.dtype.kind not in "fiu":
+        turned = ": transpose them" if rows.shape == expected[::-1] else ""
         given = f"{rows.dtype} {_sizes(rows.shape)}"
-        raise AnnotationError(f"{path}: `similarities` are {given}; expected {_sizes(expected)} numbers")
+        raise AnnotationError(f"{path}: `similarities` are {given}; expected {_sizes(expected)} numbers{turned}")
     if np.isnan(rows).any() or (rows == np.inf).any():
         raise AnnotationError(f"{path}: `similarities` hold NaN or infinity")
     return StoredFeatures(path, queries, rows), gallery
-
-
-@contextmanager
-def _unpacked(path: Path, *needed: str) -> Iterator[Mapping[str, NDArray[np.generic]]]:
-    """The arrays of an `.npz`, each read where it is taken. Raises ValueError where a needed one is not there."""
-    with np.load(path, allow_pickle=False) as held:
-        for name in needed:
-            if name not in held:
-                raise ValueError(f"no array `{name}`, but {short(list(held))}")
-        yield held
 
 
 def rows_of_ids(features: StoredFeatures, ids: Sequence[str], what: str = "items") -> Floats:
@@ -172,50 +157,47 @@ def _places(names: Sequence[str]) -> dict[str, list[int]]:
     return places
 
 
-# --- lists as text ----------------------------------------------------------------------------------------------------
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, str]]:
-    """The place, the id and the list of each row; without `lists` the list is empty."""
-    needed: tuple[str, ...] = ()
-    for place, row in parsing.table(path, ()):
+def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, Any]]:
+    """The place, the id and the list of each row, which a CSV has as text; without `lists` the list is empty."""
+    is_parquet = path.suffix == ".parquet"
+    header = parsing.parquet_header(path) if is_parquet else parsing.header(path)
+    key = next((name for name in _COLUMNS if name in header), None)
+    if key is None:
+        raise AnnotationError(f"{path} has no column {' or '.join(map(repr, _COLUMNS))}; its header is {short(header)}")
+    needed: tuple[str, ...] = (key, _COLUMNS[key]) if lists else (key,)
+    rows = parsing.parquet(path, needed, needed[1:]) if is_parquet else parsing.table(path, needed, way_out="")
+    for place, row in rows:
         where = f"line {place}" if isinstance(place, int) else str(place)
-        if not needed and isinstance(row, dict):
-            key = next((name for name in _COLUMNS if name in row), None)
-            if key is None:
-                raise AnnotationError(f"{path} has no column {' or '.join(map(repr, _COLUMNS))}")
-            needed = (key, _COLUMNS[key]) if lists else (key,)
-            parsing.check_header(path, needed, [*row])
         if not isinstance(row, dict) or None in row or any(name not in row for name in needed):
             raise AnnotationError(f"{path}, {where}: fields do not fit the header; is the file cut short?")
-        yield where, row[needed[0]].strip(), row[needed[1]] if lists else ""
+        if not isinstance(row[key], str):
+            raise AnnotationError(f"{path}, {where}: the {key} is {short(row[key])}, not a text")
+        yield where, row[key].strip(), row[needed[1]] if lists else ""
 
 
-def _from_lists(path: Path, frames: PooledAs) -> StoredFeatures:
+def _from_lists(path: Path) -> StoredFeatures:
     names: list[str] = []
-    places: list[str] = []
-    rows: list[NDArray[Any]] = []
-    for where, name, text in _listed(path, lists=True):
+    rows: list[Floats] = []
+    for where, name, values in _listed(path, lists=True):
         place = f"{path}, {where} ({short(name)})"
         try:
-            values = np.asarray(json.loads(text))
+            row = np.asarray(json.loads(values) if isinstance(values, str) else values)
         except (ValueError, TypeError, RecursionError):
-            raise AnnotationError(f"{place}: no list of numbers, or one that is cut short: {short(text)}") from None
-        _check_shape(place, (1, *values.shape))
-        if rows and values.shape != rows[0].shape:
-            raise AnnotationError(
-                f"{place}: {_sizes(values.shape)} values, the rows before have {_sizes(rows[0].shape)}"
-            )
+            raise AnnotationError(f"{place}: no list of numbers, or one that is cut short: {short(values)}") from None
+        _check_shape(place, (1, *row.shape))
+        if rows and row.shape != rows[0].shape:
+            raise AnnotationError(f"{place}: {_sizes(row.shape)} values, the rows before have {_sizes(rows[0].shape)}")
         names.append(name)
-        places.append(place)
-        rows.append(_numbers(place, values))
+        rows.append(_numbers(place, row))
     if not rows:
         raise AnnotationError(f"{path} lists nothing")
-    tensor = np.stack(rows)
-    return StoredFeatures(path, tuple(names), _reduced(path, places.__getitem__, tensor.shape, tensor, frames))
+    return StoredFeatures(path, tuple(names), np.stack(rows))
 
 
-def _numbers(place: str, values: NDArray[Any]) -> Floats:
+def _numbers(place: object, values: NDArray[Any]) -> Floats:
     """Values as float32, of which those that it cannot hold are infinite. Raises `AnnotationError` for other types."""
     if values.dtype.kind not in "fiu":
         raise AnnotationError(f"{place}: values of type {values.dtype}, not numbers")
@@ -238,82 +220,81 @@ def _check_shape(place: object, shape: tuple[int, ...]) -> None:
         )
 
 
-def _reduced(
-    path: Path, place_of: Callable[[int], str], shape: tuple[int, ...], tensor: Any, frames: PooledAs
-) -> Floats:
-    """All rows of a tensor, N x D or N x frames x D, as N x D, with a block of them in memory at a time."""
-    result = np.empty((shape[0], shape[-1]), np.float32)
-    step = max(1, _BLOCK // math.prod(shape[1:]))
-    for start in range(0, len(result), step):
-        try:
-            block = tensor[start : min(start + step, len(result))]
-            if not isinstance(block, np.ndarray):  # of torch; NumPy has no bfloat16
-                block = (block.float() if block.is_floating_point() else block).numpy()
-        except (OSError, RuntimeError, ValueError, TypeError) as error:
-            raise AnnotationError(f"{path} cannot be read: {cut(str(error))}") from error
-        rows = _numbers(place_of(start), block)
-        finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
-        if not finite.all():
-            place = place_of(start + int(finite.argmin()))
-            raise AnnotationError(f"{place}: NaN, infinity, or numbers that float32 cannot hold")
-        if rows.ndim == 3:
-            rows = rows[:, rows.shape[1] // 2] if frames == "middle" else rows.mean(axis=1)
-        result[start : start + step] = rows
-    return result
-
-
-def _opened(path: Path) -> _Opened:
+def _from_tensor(path: Path) -> StoredFeatures:
     opener = {".npy": _npy, ".npz": _npz, ".pt": _torch_file, ".safetensors": _safetensors}.get(path.suffix)
     if opener is None:
-        raise AnnotationError(f"{path}: features are read from .csv, {', '.join(SUFFIXES)}")
+        raise AnnotationError(f"{path}: features are read from {', '.join((*TABLES, *SUFFIXES))}")
     try:
-        names, shape, tensor = opener(path)
-    except (AnnotationError, ConfigError):
+        listed, tensor = opener(path)
+        ids = _texts(listed, "ids")
+    except ConfigError:  # a library is not installed
         raise
     except Exception as error:  # a damaged or forged file can make the readers raise anything
-        raise AnnotationError(f"{path} is no sound file of features: {cut(first_line(error))}") from error
+        raise _unsound(path, "features", error) from error
+    shape = tuple(tensor.shape)
     _check_shape(path, shape)
-    return names, shape, tensor
+    if ids is None:
+        beside = path.with_suffix(".csv")
+        if not beside.is_file():
+            raise AnnotationError(f"{path} has no ids: {beside} must list them, in the column id")
+        ids = tuple(key for _, key, _ in _listed(beside, lists=False))
+    if len(ids) != shape[0]:
+        turned = "transpose its features" if shape[1:] == (len(ids),) else "one of them is cut short"
+        raise AnnotationError(f"{path} has {shape[0]:,} rows, and there are {len(ids):,} ids: {turned}")
+    return StoredFeatures(path, ids, _numbers(path, as_array(tensor)))
 
 
-def _npy(path: Path) -> _Opened:
-    values = np.load(path, mmap_mode="r", allow_pickle=False)
-    return None, values.shape, values
+def _unsound(path: Path, what: str, error: Exception) -> AnnotationError:
+    objects = "; it holds Python objects, which can be code: save ids as np.array(ids, str)"
+    way_out = objects if "allow_pickle" in str(error) else ""
+    return AnnotationError(f"{path} is no sound file of {what}: {cut(first_line(error))}{way_out}")
 
 
-def _npz(path: Path) -> _Opened:
-    with _unpacked(path, "features") as held:
-        ids = None
-        if "ids" in held:
-            listed = held["ids"]
-            if listed.ndim != 1 or listed.dtype.kind != "U":
-                raise ValueError("`ids` is no row of texts")
-            ids = tuple(str(name).strip() for name in listed)
-        values = held["features"]
-        return ids, values.shape, values
+def _texts(listed: Any, name: str) -> tuple[str, ...] | None:
+    """The ids of a file, a list or an array of texts; None where it has none. Raises ValueError for others."""
+    if listed is None:
+        return None
+    texts = listed.tolist() if isinstance(listed, np.ndarray) else listed
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"`{name}` is no list of texts; save np.array(ids, str)")
+    return tuple(text.strip() for text in texts)
 
 
-def _torch_file(path: Path) -> _Opened:
+def _arrays(path: Path, *needed: str) -> dict[str, NDArray[Any]]:
+    """The arrays of an `.npz`: those needed, and `ids` where they are there. Raises ValueError."""
+    with np.load(path, allow_pickle=False) as held:
+        if missing := [name for name in needed if name not in held]:
+            raise ValueError(f"no array `{missing[0]}`, but {short(list(held))}")
+        return {name: held[name] for name in (*needed, "ids") if name in held}
+
+
+def _npy(path: Path) -> tuple[Any, Any]:
+    return None, np.load(path, allow_pickle=False)
+
+
+def _npz(path: Path) -> tuple[Any, Any]:
+    held = _arrays(path, "features")
+    return held.get("ids"), held["features"]
+
+
+def _torch_file(path: Path) -> tuple[Any, Any]:
     torch = library("torch")
-    held = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    if not isinstance(held, torch.Tensor) or held.layout != torch.strided or held.is_quantized:
-        raise ValueError(f"it holds a {type(held).__name__}, not a plain tensor")
-    return None, tuple(held.shape), held.detach()
+    held = torch.load(path, map_location="cpu", weights_only=True)
+    ids, tensor = (held.get("ids"), held.get("features")) if isinstance(held, dict) else (None, held)
+    if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.is_quantized:
+        kind = f"a {type(held).__name__}" + (f" of {short(list(held))}" if isinstance(held, dict) else "")
+        raise ValueError(f"it holds {kind}; save a plain tensor, or a dictionary of `ids` and `features`")
+    return ids, tensor
 
 
-def _safetensors(path: Path) -> _Opened:
+def _safetensors(path: Path) -> tuple[Any, Any]:
     opened = library("safetensors").safe_open
     file = opened(path, framework="np")
     names = list(file.keys())
     if len(names) != 1 and "features" not in names:
         raise ValueError(f"several tensors and none called `features`: {short(names)}")
     chosen = "features" if "features" in names else names[0]
-    part = file.get_slice(chosen)
-    if part.get_dtype() not in _OF_NUMPY:
+    if file.get_slice(chosen).get_dtype() == "BF16":  # which NumPy has not
         library("torch")
-        part = opened(path, framework="pt").get_slice(chosen)
-    listed = json.loads((file.metadata() or {}).get("ids", "null"))
-    if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
-        raise ValueError("`ids` in its metadata is no list of texts")
-    ids = None if listed is None else tuple(name.strip() for name in listed)
-    return ids, tuple(part.get_shape()), part
+        file = opened(path, framework="pt")
+    return json.loads((file.metadata() or {}).get("ids", "null")), file.get_tensor(chosen)
