@@ -58,11 +58,11 @@ def test_the_same_seed_gives_the_same_weights(folder: Path, tmp_path: Path) -> N
 def test_it_finds_the_scenes_it_was_trained_on_by_all_words(backbone: LoadedBackbone) -> None:
     scenes = range(encoder.FIRST, encoder.FIRST + SMALL.scenes)
     pixels = encoder._drawn(scenes, SMALL)
-    gallery = encode_gallery(backbone.model, backbone.tokens([film.caption(scene) for scene in scenes]), "v2t")
+    gallery = encode_gallery(backbone.model, backbone.texts.tokens([film.caption(scene) for scene in scenes]), "v2t")
     (similarities,) = adapt(backbone.model, "none", [frames.normalized(pixels)], gallery, direction="v2t")
     assert retrieval.recall_at_k(similarities, range(len(scenes)), 1) >= 30  # by chance 2
     # A text is pooled at its end: where the scene takes place is said last.
-    tokens = backbone.tokens(
+    tokens = backbone.texts.tokens(
         ["a red ball moves in circles over green hills", "a red ball moves in circles by a brick wall"]
     )
     first, second = encode_gallery(backbone.model, tokens, "v2t").features
@@ -71,7 +71,7 @@ def test_it_finds_the_scenes_it_was_trained_on_by_all_words(backbone: LoadedBack
 
 @pytest.mark.parametrize("text", ["", "zebra zebra", "A RED BALL", "a red ball " * 100, "красный 球 🎈"])
 def test_any_caption_can_be_asked(text: str, backbone: LoadedBackbone) -> None:
-    features = encode_gallery(backbone.model, backbone.tokens([text]), "v2t").features
+    features = encode_gallery(backbone.model, backbone.texts.tokens([text]), "v2t").features
     assert torch.isfinite(features).all()
 
 

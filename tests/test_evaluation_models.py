@@ -82,7 +82,7 @@ def test_inputs_are_those_of_the_folders_own_processors(kind: str, folders: dict
         assert pixels.shape == expected.shape
         # Levels may round differently by one.
         assert np.abs(pixels - expected).max() <= 1.01 / 255 / min(loaded.images.std)
-    tokens = loaded.tokens(["a man", "a cat is playing"])
+    tokens = loaded.texts.tokens(["a man", "a cat is playing"])
     ends = (["input_ids"], loaded.texts.most_tokens) if kind == "siglip" else (["input_ids", "attention_mask"], 6)
     assert (list(tokens), tokens["input_ids"].shape[1]) == ends
     assert backbone.check(loaded)["device"] == "cpu"
@@ -94,7 +94,7 @@ def test_a_whole_videos_feature_is_the_librarys(kind: str, folders: dict[str, Pa
     loaded = load(folders[kind])
     model = transformers.AutoModel.from_pretrained(folders[kind]).eval()
     videos = torch.randn(10, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    tokens = loaded.tokens(["a man", "a cat is playing"])
+    tokens = loaded.texts.tokens(["a man", "a cat is playing"])
     with torch.no_grad():
         ours = loaded.model.encode_frames(videos)
         expected = model.get_video_features(videos).pooler_output.flatten(1)
@@ -105,7 +105,7 @@ def test_a_whole_videos_feature_is_the_librarys(kind: str, folders: dict[str, Pa
     assert not torch.allclose(loaded.model.encode_frames(videos.flip(1)), ours, atol=1e-5)
     assert backbone.check(loaded)["device"] == "cpu"
     other = SAVED[kind](tmp_path / "other", num_frames=5)  # type: ignore[call-arg]
-    with pytest.raises(ConfigError, match="evaluation.num_frames is 3, and other sees 5 frames .* write num_frames: 5"):
+    with pytest.raises(ConfigError, match="num_frames is 3, and other sees 5 frames .* set num_frames to 5"):
         load(other)
     with pytest.raises(ConfigError, match="one feature per video"):
         tta.xpool(model, pooling_state())

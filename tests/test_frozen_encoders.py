@@ -47,13 +47,14 @@ def test_its_features_are_the_librarys_own(folder: Path, sentence_transformers: 
     texts = ["a man", "a cat is playing", "", "ein Mädchen läuft"]
     stack = np.stack([loaded.images.resized(video) for video in frames])
     gallery = tta.encode_gallery(loaded.model, loaded.images.batch(stack), "t2v").features
-    ids = loaded.tokens(texts)
+    ids = loaded.texts.tokens(texts)
     ours = tta.encode_gallery(loaded.model, ids, "v2t").features
     assert gallery.shape == (2, 3, 16)
     for video, features in zip(frames, gallery, strict=True):
         np.testing.assert_allclose(features, model.encode(list(video)), atol=1e-5)
     np.testing.assert_allclose(ours, model.encode(texts), atol=1e-5)
     assert backbone.check(loaded)["images"]["size"] == 32  # type: ignore[index]
+    assert loaded.texts.same_inputs([("a man", "a cat"), ("a man", "a man"), ("", " ")]) == 1
 
 
 @pytest.mark.parametrize("method", ["none", "dsl", "csls"])
@@ -61,7 +62,7 @@ def test_methods_on_similarities_run(method: str, folder: Path) -> None:
     loaded = load(folder)
     pixels = torch.randint(0, 256, (5, 3, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     batches = [ByteFrames(part, loaded.images.mean, loaded.images.std) for part in pixels.split(3)]
-    given = tta.adapt(loaded.model, method, batches, loaded.tokens(["a man", "a cat"]), direction="v2t")
+    given = tta.adapt(loaded.model, method, batches, loaded.texts.tokens(["a man", "a cat"]), direction="v2t")
     scores = torch.cat(list(given))
     assert scores.shape == (5, 2)
     assert bool(scores.isfinite().all())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,10 +47,6 @@ class LoadedBackbone:
     num_frames: int = 1
     architecture: str | None = None
 
-    def tokens(self, texts: Sequence[str]) -> Mapping[str, Tensor]:
-        """Token ids and their mask, truncated to the model's maximum length."""
-        return self.texts.tokens(texts)
-
 
 def load(
     pretrained: str,
@@ -87,12 +83,11 @@ def load(
     seen = described.vision_config.num_frames if declared.whole_videos else 1
     if declared.whole_videos and seen != num_frames:
         raise ConfigError(
-            f"evaluation.num_frames is {num_frames}, and {located.name} sees {seen} frames of a video: write "
-            f"num_frames: {seen}"
+            f"num_frames is {num_frames}, and {located.name} sees {seen} frames of a video: set num_frames to {seen}"
         )
     texts, images = read_texts(located, declared, described.text_config), read_images(located, described.vision_config)
     fine_tuned = None if checkpoint is None else Path(checkpoint)
-    model = load_encoder(pooling, pretrained, checkpoint=fine_tuned, revision=revision, device=device)
+    model = _encoder(located, pooling, fine_tuned, device)
     weights = [fine_tuned] if fine_tuned is not None else sorted(folder.glob("*.safetensors"))
     sha256 = digest([storage.sha256(path) for path in weights])
     return LoadedBackbone(model, texts, images, sha256, seen, _architecture(described))
@@ -121,7 +116,7 @@ def check(backbone: LoadedBackbone) -> dict[str, object]:
     dark_and_bright = np.zeros((2, backbone.num_frames, 3, size, size), np.uint8)
     dark_and_bright[1, ..., : size // 2] = 255
     batches: tuple[tuple[DirectionName, str, Batch], ...] = (
-        ("v2t", "texts", backbone.tokens(texts)),
+        ("v2t", "texts", backbone.texts.tokens(texts)),
         ("t2v", "images", backbone.images.normalized(dark_and_bright)),
     )
     for direction, what, batch in batches:
@@ -162,10 +157,13 @@ def load_encoder(
     Raises `ConfigError` where files are missing, damaged or of another format, where weights are missing or
     superfluous, and for xpool without a checkpoint that has its pooling.
     """
+    return _encoder(find_checkpoint(pretrained, revision), pooling, checkpoint, device)
+
+
+def _encoder(located: Checkpoint, pooling: str, checkpoint: Path | None, device: str) -> DualEncoder:
     if pooling not in _POOLINGS:
         raise ConfigError(f"pooling {pooling!r} is unknown; allowed: {', '.join(_POOLINGS)}")
     torch = library("torch")
-    located = find_checkpoint(pretrained, revision)
     model = load_model(_model_class(located), located, device="cpu", dtype=torch.float32)
     clip_state, pool_state = ({}, {}) if checkpoint is None else _split_state(read_weights(checkpoint))
     if clip_state:

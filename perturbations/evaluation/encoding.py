@@ -98,7 +98,7 @@ def batches(queries: QueryItems, places: Sequence[int], size: int, backbone: Loa
     """The queries at some places, in that order, `size` per batch; the last batch may be shorter."""
     parts = (places[start : start + size] for start in range(0, len(places), size))
     inputs = (
-        queries.batch(part) if isinstance(queries, Clips) else backbone.tokens([queries[place] for place in part])
+        queries.batch(part) if isinstance(queries, Clips) else backbone.texts.tokens([queries[place] for place in part])
         for part in parts
     )
     return _fed(inputs, backbone.model.device)
@@ -154,7 +154,7 @@ def _key(row: ScenarioRow) -> tuple[str | None, ...]:
 
 def _of_texts(backbone: LoadedBackbone, texts: list[str]) -> Gallery:
     check_distinct(backbone.texts, texts)
-    return encode_gallery(backbone.model, backbone.tokens(texts), "v2t")
+    return encode_gallery(backbone.model, backbone.texts.tokens(texts), "v2t")
 
 
 def _of_clips(
@@ -179,9 +179,8 @@ def vectors(features: Gallery) -> Floats:
 
 def text_vectors(backbone: LoadedBackbone, texts: Sequence[str]) -> Floats:
     """The features of texts, float32, texts x D; equal texts are encoded once."""
-    distinct = list(dict.fromkeys(texts))
-    place = {text: number for number, text in enumerate(distinct)}
-    features = vectors(encode_gallery(backbone.model, backbone.tokens(distinct), "v2t"))
+    place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    features = vectors(encode_gallery(backbone.model, backbone.texts.tokens([*place]), "v2t"))
     return features[[place[text] for text in texts]]
 
 

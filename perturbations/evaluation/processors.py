@@ -48,16 +48,11 @@ class TokenizedTexts:
     def same_inputs(self, pairs: Sequence[tuple[str, str]]) -> int:
         """How many pairs of different texts are one to the model: they differ behind its last token, or in capitals."""
         different = [pair for pair in pairs if pair[0] != pair[1]]
+        if not different:
+            return 0
         texts = list(dict.fromkeys(text for pair in different for text in pair))
-        ids = dict(zip(texts, self._ids(texts), strict=True))
+        ids = dict(zip(texts, self.tokens(texts)["input_ids"].tolist(), strict=True))
         return sum(ids[first] == ids[second] for first, second in different)
-
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of each text, truncated, without padding."""
-        if not texts:
-            return []
-        encoded = self.tokenizer(list(texts), truncation=True, max_length=self.most_tokens)
-        return [list(ids) for ids in encoded["input_ids"]]
 
 
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
