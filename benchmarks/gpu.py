@@ -33,7 +33,7 @@ from perturbations.base import storage
 from perturbations.evaluation.encoding import ahead
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import Frame, MediaClip, Timing, uniform_indices
-from perturbations.tta import ByteFrames, Gallery, Timings, adapt, clip4clip
+from perturbations.tta import ByteFrames, Gallery, Recording, adapt, clip4clip
 from perturbations.tta.methods import registry
 
 BOUNDS = {"float32": 1e-3, "tf32": 5e-2, "bfloat16": 2e-1}
@@ -70,19 +70,19 @@ def features(direction: str, shape: tuple[int, ...], seed: int, dtype: torch.dty
 
 
 def similarities(
-    model: Any, method: str, batches: Any, precision: str, dtype: torch.dtype, timings: Timings
+    model: Any, method: str, batches: Any, precision: str, dtype: torch.dtype, recording: Recording
 ) -> Iterator[torch.Tensor]:
     """The similarities of each batch with the captions."""
     needs = registry.method(method).needs_bank
     banks = {"bank": features("t2v", (BANK, FRAMES, 512), 2, dtype)} if needs else {}
     gallery = features("v2t", (ITEMS, 512), 1, dtype)
-    parts = adapt(model, method, batches, gallery, direction="v2t", precision=precision, timings=timings, **banks)
+    parts = adapt(model, method, batches, gallery, direction="v2t", precision=precision, recording=recording, **banks)
     return (part.cpu() for part in parts)
 
 
-def batch_ms(timings: Timings) -> torch.Tensor:
+def batch_ms(recording: Recording) -> torch.Tensor:
     """Milliseconds per query of each batch but the first, which loads the kernels."""
-    return torch.tensor([timings.ms[name][1:] for name in ("encode", "adapt", "rerank")]).sum(0)
+    return torch.tensor([recording.ms[name][1:] for name in ("encode", "adapt", "rerank")]).sum(0)
 
 
 def few(size: str) -> list[ByteFrames]:
@@ -97,23 +97,23 @@ def few(size: str) -> list[ByteFrames]:
 def exact(method: str, size: str) -> torch.Tensor:
     """The similarities in float64 on the CPU."""
     model = clip4clip(clip_model(size, "cpu", torch.float64))
-    return torch.cat([*similarities(model, method, few(size), "float32", torch.float64, Timings())])
+    return torch.cat([*similarities(model, method, few(size), "float32", torch.float64, Recording())])
 
 
 def difference(method: str, precision: str, size: str, device: str) -> float:
     """The largest difference from float64 on the CPU, as a share of the largest similarity."""
     model, expected = clip4clip(clip_model(size, device, torch.float32)), exact(method, size)
-    given = torch.cat([*similarities(model, method, few(size), precision, torch.float32, Timings())])
+    given = torch.cat([*similarities(model, method, few(size), precision, torch.float32, Recording())])
     return float((given.double() - expected).abs().max() / expected.abs().max())
 
 
 def figures(method: str, precision: str, size: str, device: str, batch: int) -> tuple[float, float]:
     """Milliseconds per query, and peak GiB."""
-    model, timings = clip4clip(clip_model(size, device, torch.float32)), Timings()
+    model, recording = clip4clip(clip_model(size, device, torch.float32)), Recording()
     given = ByteFrames(pixels(batch, FRAMES, size, 0))
     given = given.pinned() if device.startswith("cuda") else given
-    deque(similarities(model, method, [given] * (BATCHES + 1), precision, torch.float32, timings), maxlen=0)
-    return float(batch_ms(timings).median()), timings.summary()["peak_memory_mib"] / 1024
+    deque(similarities(model, method, [given] * (BATCHES + 1), precision, torch.float32, recording), maxlen=0)
+    return float(batch_ms(recording).median()), recording.summary()["peak_memory_mib"] / 1024
 
 
 def busy(method: str, precision: str, size: str, device: str, batch: int, folder: Path) -> float:
@@ -136,14 +136,14 @@ def busy(method: str, precision: str, size: str, device: str, batch: int, folder
             clips = ByteFrames(torch.from_numpy(np.stack(list(pool.map(read, range(batch))))))
             yield clips.pinned() if device.startswith("cuda") else clips
 
-    model, timings = clip4clip(clip_model(size, device, torch.float32)), Timings()
+    model, recording = clip4clip(clip_model(size, device, torch.float32)), Recording()
     with ThreadPoolExecutor(THREADS) as pool:
-        stream = similarities(model, method, ahead(batches(pool)), precision, torch.float32, timings)
+        stream = similarities(model, method, ahead(batches(pool)), precision, torch.float32, recording)
         next(stream)  # it loads the kernels, and waits for the first clips
         started = time.perf_counter()
         deque(stream, maxlen=0)
         wall = time.perf_counter() - started
-    return float(batch_ms(timings).sum()) * batch / 1000 / wall
+    return float(batch_ms(recording).sum()) * batch / 1000 / wall
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
     import torch
     from transformers import CLIPConfig, CLIPModel
 
-    from perturbations.tta import Gallery, Timings, adapt, clip4clip, towers, xpool
+    from perturbations.tta import Gallery, Recording, adapt, clip4clip, towers, xpool
     from perturbations.tta.encoders import XPool
 
     device = torch.device(options.device)
@@ -57,7 +57,7 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
     pooled = (
         clip4clip(clip) if options.pooling == "clip4clip" else xpool(clip, XPool(config.projection_dim).state_dict())
     )
-    timings = Timings()
+    recording = Recording()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     wall, cpu = time.perf_counter(), time.process_time()
     adapted = adapt(
@@ -68,20 +68,20 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
         direction=options.direction,
         steps=options.steps,
         precision=form if form in ("tf32", "bfloat16") else "float32",
-        timings=timings,
+        recording=recording,
     )
     for _ in adapted:
         pass
     queries = options.batch_size * options.batches
     first = 1 if on_gpu and options.batches > 1 else 0
-    parts = {name: torch.tensor(values[first:], dtype=torch.float64) for name, values in timings.ms.items()}
+    parts = {name: torch.tensor(values[first:], dtype=torch.float64) for name, values in recording.ms.items()}
     total = parts["encode"] + parts["adapt"] + parts["rerank"]
     return {
         "cpu_s": (time.process_time() - cpu) / queries,
         "wall_s": (time.perf_counter() - wall) / queries,
         "ms": float(total.median()),
         "before_gib": before,
-        "gib": timings.summary()["peak_memory_mib"] / 2**10,
+        "gib": recording.summary()["peak_memory_mib"] / 2**10,
         **{name: float(values.median()) for name, values in parts.items()},
     }
 

@@ -217,7 +217,7 @@ def of_method_parameters() -> str:
     lines = []
     for name in methods.methods():
         values = ", ".join(
-            f"{parameter.name} {_shown(parameter.default)}".rstrip() for parameter in methods.parameters(name)
+            f"{parameter.name} {_shown(parameter.default)}".rstrip() for parameter in methods.method(name).parameters
         )
         lines += [f"- `{name}`: {values}"] if values else []
     return "\n".join(lines) + "\n"

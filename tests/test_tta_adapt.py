@@ -50,15 +50,21 @@ def assert_same(before: Any, after: Any) -> None:
     + [("xpool", method) for method in EVERY if not method_of(method).needs_one_vector],
 )
 def test_any_batch_size_and_a_short_last_batch(pooling: str, direction: str, method: str) -> None:
+    """With its steps counted, and its times of every batch."""
     sizes = [1, 3, 8, 2]
-    counts = tta.Counts()
-    results = run(model_of(pooling), method, direction, sizes, counts=counts, steps=2)
+    recording = tta.Recording()
+    assert recording.summary() == {}
+    results = run(model_of(pooling), method, direction, sizes, recording=recording, steps=2)
     assert [tuple(result.shape) for result in results] == [(size, 20) for size in sizes]
     assert all(bool(torch.isfinite(result).all()) and not result.requires_grad for result in results)
-    attempts = counts.updates + counts.empty + counts.non_finite
-    assert attempts == (2 * len(sizes) if method in ADAPTING else 0)
-    if method in ADAPTING:
-        assert counts.updates > 0
+    assert sum(recording.counts.values()) == (2 * len(sizes) if method in ADAPTING else 0)
+    assert (recording.counts["updates"] > 0) == (method in ADAPTING)
+    assert {len(values) for values in recording.ms.values()} == {len(sizes)}
+    summary = recording.summary()
+    assert summary["rerank_ms_p50"] > 0
+    assert (summary["adapt_ms_p50"] > 0) == (method in ADAPTING)
+    assert summary["total_ms_p95"] >= summary["total_ms_p50"] >= summary["encode_ms_p50"] > 0
+    assert summary["peak_memory_mib"] > 50
 
 
 @each("method", EVERY)
@@ -135,16 +141,12 @@ def test_batches_build_on_each_other_and_scenarios_do_not(method: str) -> None:
     assert not torch.allclose(alone[1], fresh, atol=1e-4)
 
 
-@each("method", EVERY)
-def test_repeats_bit_for_bit_whatever_the_seed(method: str) -> None:
-    """No method draws anything."""
-    model = model_of("clip4clip" if method_of(method).needs_one_vector else "xpool")
-    runs = [run(model, method, "t2v", [5, 3], seed=seed) for seed in (42, 42, 7)]
-    for other in runs[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(runs[0], other, strict=True))
-
-
 def test_the_seed_is_for_models_that_draw() -> None:
+    """No method draws anything: each repeats bit for bit whatever the seed."""
+    for method in EVERY:
+        model = model_of("clip4clip" if method_of(method).needs_one_vector else "xpool")
+        first, *others = (torch.cat(run(model, method, "t2v", [5, 3], seed=seed)) for seed in (42, 42, 7))
+        assert all(torch.equal(first, other) for other in others), method
     plain = model_of("clip4clip")
     noisy = replace(plain, encode_frames=lambda frames: plain.encode_frames(frames + torch.randn_like(frames)))
     same, again, other = (run(noisy, "none", "v2t", [4], seed=seed)[0] for seed in (1, 1, 2))
@@ -163,12 +165,12 @@ def test_methods_without_adaptation_share_the_features_of_one_pass(
     encode = Task.encode
     monkeypatch.setattr(Task, "encode", lambda task, batch: encoded.append(1) or encode(task, batch))
     shared: Unadapted = {}
-    timings = [tta.Timings() for _ in methods_without]
-    for method, own, expected in zip(methods_without, timings, alone, strict=True):
-        similarities = run(model, method, direction, sizes, unadapted=shared, timings=own)
+    recordings = [tta.Recording() for _ in methods_without]
+    for method, own, expected in zip(methods_without, recordings, alone, strict=True):
+        similarities = run(model, method, direction, sizes, unadapted=shared, recording=own)
         assert torch.equal(torch.cat(similarities), expected)
     assert len(encoded) == len(sizes)
-    assert all(own.ms["encode"] == pytest.approx(timings[0].ms["encode"]) for own in timings)
+    assert all(own.ms["encode"] == pytest.approx(recordings[0].ms["encode"]) for own in recordings)
     run(model, "tent", direction, sizes, unadapted=shared)
     assert len(encoded) > len(sizes)  # an adapted model has other features
 
@@ -183,14 +185,14 @@ def test_a_step_that_is_no_number_is_skipped_and_counted(method: str) -> None:
     broken = random_videos(4)
     broken[1] = float("nan")
     batches = [broken, *(random_videos(4, seed=seed) for seed in (3, 4))]
-    counts = tta.Counts()
-    results = list(tta.adapt(model, method, batches, random_texts(9), direction="v2t", counts=counts))
-    assert counts.updates >= 6
+    recording = tta.Recording()
+    results = list(tta.adapt(model, method, batches, random_texts(9), direction="v2t", recording=recording))
+    assert recording.counts["updates"] >= 6
     sound = torch.cat([results[0][[0, 2, 3]], *results[1:]])
     assert bool(torch.isfinite(sound).all())
     assert not bool(torch.isfinite(results[0][1]).any())
     if method in ("tent", "read", "tcr", "hatvtr"):  # the others choose among the queries, and leave it out
-        assert counts.non_finite + counts.empty == 3
+        assert recording.counts["non_finite"] + recording.counts["empty"] == 3
         after = list(tta.adapt(model, method, batches[1:], random_texts(9), direction="v2t"))
         if method != "hatvtr":  # whose column statistics are those of the sound past queries too
             assert torch.allclose(results[1], after[0], atol=1e-4)
@@ -199,20 +201,20 @@ def test_a_step_that_is_no_number_is_skipped_and_counted(method: str) -> None:
 @pytest.mark.parametrize("method", ["tcr", "hatvtr"])
 def test_a_batch_of_which_none_passes_is_skipped(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "robust_entropy", lambda entropies, largest: None)
-    counts = tta.Counts()
+    recording = tta.Recording()
     model = model_of("clip4clip")
-    scores = run(model, method, "v2t", [4], counts=counts)[0]
-    assert (counts.updates, counts.empty) == (0, 3)
+    scores = run(model, method, "v2t", [4], recording=recording)[0]
+    assert recording.counts == {"updates": 0, "empty": 3, "non_finite": 0}
     if method == "tcr":
         assert torch.equal(scores, run(model, "none", "v2t", [4])[0])
 
 
 def test_an_infinite_gradient_of_a_finite_loss_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "entropy", lambda logits: (logits - logits.detach()).sum(-1).sqrt())
-    counts = tta.Counts()
+    recording = tta.Recording()
     model = model_of("clip4clip")
-    results = run(model, "tent", "v2t", [4, 4], counts=counts)
-    assert (counts.updates, counts.non_finite) == (0, 6)
+    results = run(model, "tent", "v2t", [4, 4], recording=recording)
+    assert recording.counts == {"updates": 0, "empty": 0, "non_finite": 6}
     plain = run(model, "none", "v2t", [4, 4])
     assert all(torch.allclose(a * 0.02, b, atol=1e-6) for a, b in zip(results, plain, strict=True))
 
@@ -373,9 +375,9 @@ def test_an_encoder_of_whole_videos() -> None:
     plain = model_of("clip4clip")
     model = replace(plain, encode_frames=lambda frames: plain.encode_frames(frames).mean(1, keepdim=True))
     assert torch.allclose(run(model, "tcr", "v2t", [4])[0], run(plain, "tcr", "v2t", [4])[0], atol=1e-6)
-    counts = tta.Counts()
-    run(model, "hatvtr", "v2t", [4, 4], counts=counts)
-    assert counts.updates == 6
+    recording = tta.Recording()
+    run(model, "hatvtr", "v2t", [4, 4], recording=recording)
+    assert recording.counts["updates"] == 6
 
 
 @pytest.mark.parametrize("direction", tta.DIRECTIONS)
@@ -385,17 +387,3 @@ def test_bfloat16_is_near(direction: str) -> None:
     short = torch.cat(run(model, "tcr", direction, [8, 8], precision="bfloat16"))
     assert short.dtype == torch.float32
     assert 1e-6 < float((exact - short).abs().max()) < 0.05
-
-
-@each("method", EVERY)
-def test_timings_of_every_batch(method: str) -> None:
-    timings = tta.Timings()
-    assert timings.summary() == {}
-    run(model_of("clip4clip"), method, "v2t", [4, 2], timings=timings)
-    assert {len(values) for values in timings.ms.values()} == {2}
-    summary = timings.summary()
-    assert summary["encode_ms_p50"] > 0
-    assert summary["rerank_ms_p50"] > 0
-    assert (summary["adapt_ms_p50"] > 0) == (method in ADAPTING)
-    assert summary["total_ms_p95"] >= summary["total_ms_p50"] >= summary["encode_ms_p50"]
-    assert summary["peak_memory_mib"] > 50

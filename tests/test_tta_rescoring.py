@@ -277,10 +277,11 @@ OTHER: dict[str, object] = {
 
 
 @each(
-    ("method", "name"), [(method, parameter.name) for method in RESCORING for parameter in registry.parameters(method)]
+    ("method", "name"),
+    [(method, parameter.name) for method in RESCORING for parameter in registry.method(method).parameters],
 )
 def test_every_parameter_counts(method: str, name: str) -> None:
-    default = next(parameter.default for parameter in registry.parameters(method) if parameter.name == name)
+    default = next(parameter.default for parameter in registry.method(method).parameters if parameter.name == name)
     written = {} if default is None else {name: default}
     plain, changed, same = (
         scores(method, sizes=(3, 3, 3, 3), parameters=given) for given in ({}, {name: OTHER.get(name, 2)}, written)

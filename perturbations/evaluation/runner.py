@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
 from perturbations.tta.methods import registry as methods
-from perturbations.tta.recording import Counts, Timings, Unadapted
+from perturbations.tta.recording import Recording, Unadapted
 
 _log = logging.getLogger("perturbations")
 
@@ -187,13 +187,13 @@ def _finished(asked: _Scenario, run: Run, **columns: Any) -> list[Finished]:
     job, size = asked.job, run.batch_size
     assert size is not None
     places = places_of(asked.query_ids, run.seed)
-    if asked.known_queries is not None:
-        parts = enumerate(asked.known_queries.features[places].split(size))
-        asked.unadapted.update({(run.seed, number): (part, []) for number, part in parts})
     # What only compares known features needs no pixels and no tokens.
-    known = asked.known_queries is not None and not methods.method(run.method).adapts
-    batches = iter([()] * -(-len(places) // size)) if known else job.batches(asked.queries, places, run)
-    counts, timings = Counts(), Timings()
+    known = None if methods.method(run.method).adapts else asked.known_queries
+    if known is None:
+        batches: Iterable[Batch | Gallery] = job.batches(asked.queries, places, run)
+    else:
+        batches = Gallery(known.direction, known.features[places]).split(size)
+    recording = Recording()
     parameters = json.loads(run.parameters or "{}")
     similarities = adapt(
         job.backbone.model,
@@ -206,8 +206,7 @@ def _finished(asked: _Scenario, run: Run, **columns: Any) -> list[Finished]:
         seed=run.seed,
         precision=run.precision or "float32",
         **job.banks_of(run.method),
-        counts=counts,
-        timings=timings,
+        recording=recording,
         unadapted=asked.unadapted,
     )
     shown = logged(similarities, -(-len(places) // size), f"batches of {run.label}")
@@ -220,9 +219,9 @@ def _finished(asked: _Scenario, run: Run, **columns: Any) -> list[Finished]:
         None if job.top_k is None else retrieved_first(scores, asked.item_ids, job.top_k),
         **columns,
         **hub_columns(retrieval.hubness(scores)),
-        **asdict(counts),
+        **recording.counts,
         # Of features that were encoded before, the time is not known here.
-        **({} if known else timings.summary()),
+        **({} if known is not None else recording.summary()),
         missing_queries=asked.missing,
         gallery=len(asked.items),
         backend=asked.backend,

@@ -22,17 +22,15 @@ if TYPE_CHECKING:
     from perturbations.tta.inputs import DIRECTIONS as DIRECTIONS
     from perturbations.tta.inputs import ByteFrames as ByteFrames
     from perturbations.tta.precision import PRECISIONS as PRECISIONS
-    from perturbations.tta.recording import Counts as Counts
-    from perturbations.tta.recording import Timings as Timings
+    from perturbations.tta.recording import Recording as Recording
 
 _HOMES = {
     "DIRECTIONS": "inputs",
     "PRECISIONS": "precision",
     "ByteFrames": "inputs",
-    "Counts": "recording",
     "DualEncoder": "encoders",
     "Gallery": "gallery",
-    "Timings": "recording",
+    "Recording": "recording",
     "adapt": "adaptation",
     "clip4clip": "encoders",
     "encode_gallery": "gallery",

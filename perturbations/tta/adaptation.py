@@ -17,7 +17,7 @@ from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.methods import registry
-from perturbations.tta.recording import Counts, Timings, Unadapted
+from perturbations.tta.recording import Recording, Unadapted
 from perturbations.tta.rescoring import ROWS
 from perturbations.tta.task import Task
 
@@ -27,7 +27,7 @@ _Floats = NDArray[np.float32]
 def adapt(
     model: DualEncoder,
     method: str,
-    batches: Iterable[Batch],
+    batches: Iterable[Batch | Gallery],
     gallery: Gallery | Batch | Iterator[Batch],
     *,
     direction: Direction,
@@ -37,8 +37,7 @@ def adapt(
     precision: str = "float32",
     bank: Gallery | Batch | Iterator[Batch] | None = None,
     gallery_bank: Gallery | Batch | Iterator[Batch] | None = None,
-    counts: Counts | None = None,
-    timings: Timings | None = None,
+    recording: Recording | None = None,
     unadapted: Unadapted | None = None,
 ) -> Generator[Tensor, None, None]:
     """Similarities of queries with a gallery, while the model adapts to each batch.
@@ -50,6 +49,7 @@ def adapt(
         method: name of a method of `perturbations.tta.methods`.
         batches: v2t: frames B x T x 3 x H x W, normalized, floating point, or `ByteFrames`; t2v: (token ids B x L,
             attention mask B x L or None), or a tokenizer's output with `input_ids` and `attention_mask`. Any B from 1.
+            For methods that change no weights also features, as `encode_gallery` gives them of the other direction.
         gallery: the other modality in the same form (N_G items), an iterator of its parts, or what
             `encode_gallery` returned.
         direction: "v2t" (videos are queries) or "t2v".
@@ -61,8 +61,7 @@ def adapt(
         bank: for methods that need one: training captions (t2v) or training videos (v2t), as a batch or as the
             gallery's kind.
         gallery_bank: for methods that take one: training videos (t2v) or training captions (v2t); None: the gallery.
-        counts: counts the run's updates and skipped steps.
-        timings: records milliseconds per query.
+        recording: counts the run's updates and skipped steps, and milliseconds per query.
         unadapted: keeps the features of methods that do not change weights, for the next of them.
 
     Yields:
@@ -75,7 +74,10 @@ def adapt(
         ValueError: an input has another shape.
     """
     declared = registry.method(method)
-    _check(direction, steps)
+    if direction not in inputs.DIRECTIONS:
+        raise ConfigError(f"direction {direction!r} is unknown; allowed: {', '.join(inputs.DIRECTIONS)}")
+    if steps < 1:
+        raise ConfigError(f"steps is {steps}; 1 at least (the method {registry.baseline().name} does not adapt)")
     values = registry.effective(method, registry.validated(method, parameters or {}), direction)
     _check_inputs(declared, direction, gallery, bank, gallery_bank)
     if declared.adapts and model.frozen:
@@ -98,11 +100,10 @@ def adapt(
             precision=precision,
             bank=None if bank is None else _encoded(model, bank, other),
             gallery_bank=encoded if gallery_bank is None else _encoded(model, gallery_bank, direction),
-            counts=counts or Counts(),
-            timings=timings or Timings(),
+            recording=recording or Recording(),
             unadapted={} if unadapted is None else unadapted,
         )
-        task.timings.start(model.device)
+        task.recording.start(model.device)
         stream = declared.run(task, batches)
         while True:
             # Tensors that are created in a caller's inference mode cannot have gradients.
@@ -113,15 +114,6 @@ def adapt(
             yield similarities
 
     return run()
-
-
-def _check(direction: Direction, steps: int) -> None:
-    """Raise `ConfigError` for a setting that is not allowed."""
-    if direction not in inputs.DIRECTIONS:
-        raise ConfigError(f"direction {direction!r} is unknown; allowed: {', '.join(inputs.DIRECTIONS)}")
-    if steps < 1:
-        baseline = registry.baseline().name
-        raise ConfigError(f"steps is {steps}; 1 at least (the method {baseline} does not adapt)")
 
 
 def _check_inputs(
@@ -167,21 +159,17 @@ def scores_of_features(
     """
     declared = registry.method(method)
     asking: Direction = "t2v" if direction == "v2t" else "v2t"  # the direction in which the queries are a gallery
-    parts = _gallery(queries, asking).features.split(ROWS)
-    kept: Unadapted = {(0, place): (part, []) for place, part in enumerate(parts)}
     norm = nn.LayerNorm(1)
     similarities = adapt(
         DualEncoder(norm, norm, _unknown, _unknown, pooling=None, modules=(norm,), frozen=True),
         method,
-        [()] * len(parts),
+        _gallery(queries, asking).split(ROWS),
         _gallery(gallery, direction),
         direction=direction,
-        seed=0,
         bank=_gallery(bank, asking) if bank is not None and declared.needs_bank else None,
         gallery_bank=_gallery(gallery_bank, direction)
         if gallery_bank is not None and declared.takes_gallery_bank
         else None,
-        unadapted=kept,
     )
     return np.concatenate([part.numpy() for part in similarities])
 

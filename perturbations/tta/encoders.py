@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,24 +47,6 @@ class XPool(nn.Module):
         attended = self.layer_norm2(self.cross_attn["out_proj"](weights @ values))
         pooled: Tensor = self.layer_norm3(attended + self.linear_proj(attended))
         return pooled
-
-
-def load_xpool(state: Mapping[str, Tensor | NDArray[np.float32]]) -> XPool:
-    """The pooling module with these weights, keyed as in the published checkpoints (`cross_attn.q_proj.weight`...).
-
-    Raises:
-        ConfigError: keys are missing or left over, or shapes do not fit.
-    """
-    tensors = {name: torch.as_tensor(value) for name, value in state.items()}
-    weight = tensors.get("linear_proj.weight")
-    if weight is None:
-        raise ConfigError("the pooling weights lack linear_proj.weight; they are the `pool_frames.*` of a checkpoint")
-    module = XPool(int(weight.shape[0]))
-    try:
-        module.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise ConfigError(f"the pooling weights do not fit X-Pool's pooling with one head: {error}") from error
-    return module.requires_grad_(False).eval()
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -112,14 +94,13 @@ def evaluating(model: DualEncoder) -> Iterator[None]:
             part.training = training
 
 
-def clip4clip(clip_model: DualEncoder | nn.Module) -> DualEncoder:
+def clip4clip(clip_model: nn.Module) -> DualEncoder:
     """Frames pooled by their mean (CLIP4Clip, Luo et al., 2021).
 
     Args:
         clip_model: CLIPModel, BlipModel, BlipForImageTextRetrieval or another dual encoder of transformers with
             `vision_model`, `text_model`, `get_image_features` and `get_text_features`, or one of whole videos with
-            `get_video_features`, such as XCLIPModel or VideoPrismClipModel; or a DualEncoder, whose pooling is not
-            used.
+            `get_video_features`, such as XCLIPModel or VideoPrismClipModel.
 
     Raises:
         ConfigError: it is none of these.
@@ -127,9 +108,7 @@ def clip4clip(clip_model: DualEncoder | nn.Module) -> DualEncoder:
     return _dual_encoder(clip_model, None)
 
 
-def xpool(
-    clip_model: DualEncoder | nn.Module, pooling_state: Mapping[str, Tensor | NDArray[np.float32]]
-) -> DualEncoder:
+def xpool(clip_model: nn.Module, pooling_state: Mapping[str, Tensor | NDArray[np.float32]]) -> DualEncoder:
     """Frames pooled for each text (X-Pool, Gorti et al., 2022).
 
     Args:
@@ -139,18 +118,22 @@ def xpool(
     Raises:
         ConfigError: the model is no dual encoder, or the weights do not fit.
     """
-    pooling = load_xpool(pooling_state)
-    encoder = _dual_encoder(clip_model, pooling)
-    weight = next(encoder.vision.parameters())
-    pooling.to(weight.device, torch.promote_types(weight.dtype, torch.float32))
+    state = {name: torch.as_tensor(value) for name, value in pooling_state.items()}
+    weight = state.get("linear_proj.weight")
+    if weight is None:
+        raise ConfigError("the pooling weights lack linear_proj.weight; they are the `pool_frames.*` of a checkpoint")
+    pooling = XPool(int(weight.shape[0]))
+    try:
+        pooling.load_state_dict(state)
+    except RuntimeError as error:
+        raise ConfigError(f"the pooling weights do not fit X-Pool's pooling with one head: {error}") from error
+    encoder = _dual_encoder(clip_model, pooling.requires_grad_(False).eval())
+    of_model = next(encoder.vision.parameters())
+    pooling.to(of_model.device, torch.promote_types(of_model.dtype, torch.float32))
     return encoder
 
 
 def _dual_encoder(model: Any, pooling: XPool | None) -> DualEncoder:
-    if isinstance(model, DualEncoder):
-        own = tuple(module for module in model.modules if module is not model.pooling)
-        added = () if pooling is None else (pooling,)
-        return replace(model, pooling=pooling, modules=(*own, *added))
     modules = (model,) if pooling is None else (model, pooling)
     if all(hasattr(model, name) for name in ("vision_model", "text_encoder", "vision_proj", "text_proj")):
         images, texts = _blip_itm(model)

@@ -18,7 +18,7 @@ from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.losses import unit
 from perturbations.tta.precision import tensor_cores, wide
-from perturbations.tta.recording import Timings
+from perturbations.tta.recording import Recording
 
 CHUNK = 64  # items per pass
 PAIRS = 2**16  # of a text and a video, with their vectors in memory: 128 MiB of 512 numbers each, times about 6
@@ -38,6 +38,10 @@ class Gallery:
 
     def __len__(self) -> int:
         return int(self.features.shape[0])
+
+    def split(self, size: int) -> list[Gallery]:
+        """The same in parts of at most `size` items."""
+        return [Gallery(self.direction, part) for part in self.features.split(size)]
 
     @cached_property
     def distinct(self) -> tuple[Tensor, Tensor]:
@@ -98,9 +102,9 @@ class Comparison:
     pool raw features.
     """
 
-    def __init__(self, model: DualEncoder, gallery: Gallery, timings: Timings, *, normalized: bool) -> None:
+    def __init__(self, model: DualEncoder, gallery: Gallery, recording: Recording, *, normalized: bool) -> None:
         self._pooling = model.pooling
-        self._timings = timings
+        self._recording = recording
         self._direction = gallery.direction
         self.items = unit(gallery.features) if normalized else gallery.features
         """The gallery's features in that order: N_G x D texts or N_G x T x D frames."""
@@ -113,7 +117,7 @@ class Comparison:
 
     def __call__(self, queries: Tensor) -> Tensor:
         """Similarities of query features: frames B x T x D (v2t) or texts B x D (t2v)."""
-        with self._timings.part("rerank"):
+        with self._recording.part("rerank"):
             scores = self._similarities(queries)
             return scores if self._distinct is self.items else scores[:, self._places]
 

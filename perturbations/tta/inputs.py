@@ -44,7 +44,7 @@ Batch = Tensor | ByteFrames | Mapping[str, Tensor] | Sequence[Tensor | None]
 """Frames, or token ids with their mask: the input of `frames` or `tokens`."""
 
 
-def tokens(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor | None]:
+def tokens(batch: object, device: torch.device) -> tuple[Tensor, Tensor | None]:
     """Token ids B x L (int64) and their attention mask B x L (or None: nothing is padding).
 
     They are given as a pair, as a mapping with `input_ids` and `attention_mask`, or as ids alone.
@@ -73,7 +73,7 @@ def tokens(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor | None]:
     return ids, mask
 
 
-def frames(batch: Batch, device: torch.device) -> Tensor:
+def frames(batch: object, device: torch.device) -> Tensor:
     """Frames B x T x 3 x H x W, normalized, floating point, on the device.
 
     Raises:

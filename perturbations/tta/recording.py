@@ -1,4 +1,4 @@
-"""Counts and timings of a run."""
+"""What a run of `adapt` did: counted steps, and milliseconds per query."""
 
 from __future__ import annotations
 
@@ -7,28 +7,12 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 _PARTS = ("encode", "adapt", "rerank")
 """Forward passes of the query encoder; losses, backward passes and optimizer; similarities and re-ranking."""
-
-
-@dataclass
-class Counts:
-    """Steps of a run.
-
-    Attributes:
-        updates: the optimizer changed the weights.
-        empty: no query of the batch passed the method's filter, the step was skipped.
-        non_finite: the loss or a gradient was infinite or NaN, the step was skipped.
-    """
-
-    updates: int = 0
-    empty: int = 0
-    non_finite: int = 0
-
 
 _Mark = float | torch.cuda.Event
 """A moment: seconds, or a point in the work of a GPU."""
@@ -46,33 +30,30 @@ By seed and the batch's number: the features, and the time that they took, which
 """
 
 
-@dataclass
-class Timings:
-    """Milliseconds per query of each part, batch by batch; pass an instance to `adapt`.
+class Recording:
+    """The steps of a run, and milliseconds per query of each part, batch by batch; pass an instance to `adapt`.
 
-    On a GPU, points in its own work are recorded, and read one batch later: the program does not wait for it. Elsewhere
-    it is wall time.
+    On a GPU, points in its own work are recorded, and read at the end: the program does not wait for it. Elsewhere it
+    is wall time.
+
+    Attributes:
+        counts: the steps by what became of them. `updates`: the optimizer changed the weights; `empty`: no query of the
+            batch passed the method's filter; `non_finite`: the loss or a gradient was infinite or NaN.
     """
 
-    _device: torch.device = field(default_factory=lambda: torch.device("cpu"), repr=False)
-    _open: list[str] = field(default_factory=list, repr=False)
-    _spans: list[_Span] = field(default_factory=list, repr=False)
-    _waiting: tuple[list[_Span], int] | None = field(default=None, repr=False)
-    _ms: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in _PARTS}, repr=False)
-
-    @property
-    def ms(self) -> dict[str, list[float]]:
-        """For each part one number per batch."""
-        self._read()
-        return self._ms
+    def __init__(self) -> None:
+        self.start(torch.device("cpu"))
 
     def start(self, device: torch.device) -> None:
         """Begin a run on this device."""
+        self.counts = dict.fromkeys(("updates", "empty", "non_finite"), 0)
         self._device = device
-        self._spans, self._waiting = [], None
-        self._ms = {name: [] for name in self._ms}
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self._device)
+        self._open: list[str] = []
+        self._spans: list[_Span] = []
+        self._batches: list[tuple[list[_Span], int]] = []
+        self._of_all: tuple[list[_Span], int] = [], 1
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -100,14 +81,19 @@ class Timings:
 
     def end_batch(self, queries: int) -> None:
         """Count the time since the end of the last batch for this batch."""
-        self._read()
-        self._waiting, self._spans = (self._spans, queries), []
+        self._batches.append((self._spans, queries))
+        self._spans = []
 
     def share(self, queries: int) -> None:
         """Share the time since the end of the last batch among all batches, which have `queries` queries together."""
-        self._read()
-        spent, self._spans = self._per_query(self._spans, queries), []
-        self._ms = {name: [of_batch + spent[name] for of_batch in values] for name, values in self._ms.items()}
+        self._of_all, self._spans = (self._spans, queries), []
+
+    @property
+    def ms(self) -> dict[str, list[float]]:
+        """For each part one number per batch."""
+        of_all = _per_query(*self._of_all)
+        batches = [_per_query(*own) for own in self._batches]
+        return {name: [own[name] + of_all[name] for own in batches] for name in _PARTS}
 
     def summary(self) -> dict[str, float]:
         """`<part>_ms_p50` and `_p95` per query for each part and their `total`, and `peak_memory_mib`.
@@ -115,35 +101,17 @@ class Timings:
         Percentiles are over batches, interpolated. Memory is the device's allocation peak on CUDA and the process's
         largest resident size elsewhere. Empty without a batch.
         """
-        parts = self.ms
-        if not parts["encode"]:
+        if not self._batches:
             return {}
-        rows = {**parts, "total": [sum(of_batch) for of_batch in zip(*parts.values(), strict=True)]}
-        points = torch.tensor([0.5, 0.95], dtype=torch.float64)
-        percentiles: dict[str, float] = {}
-        for name, values in rows.items():
-            p50, p95 = torch.tensor(values, dtype=torch.float64).quantile(points).tolist()
-            percentiles |= {f"{name}_ms_p50": p50, f"{name}_ms_p95": p95}
+        parts = self.ms
+        rows = {**parts, "total": np.sum([*parts.values()], axis=0)}
+        points = {name: np.percentile(values, [50, 95]).tolist() for name, values in rows.items()}
+        percentiles = {
+            f"{name}_ms_{point}": value
+            for name, values in points.items()
+            for point, value in zip(("p50", "p95"), values, strict=True)
+        }
         return {**percentiles, "peak_memory_mib": self._peak_mib()}
-
-    def _read(self) -> None:
-        """Read the marks of the last batch that ended, after the device has passed them."""
-        if self._waiting is None:
-            return
-        spans, queries = self._waiting
-        self._waiting = None
-        for name, value in self._per_query(spans, queries).items():
-            self._ms[name].append(value)
-
-    def _per_query(self, spans: Sequence[_Span], queries: int) -> dict[str, float]:
-        """Milliseconds per query of each name."""
-        spent = dict.fromkeys(self._ms, 0.0)
-        for name, start, end, around in spans:
-            elapsed = 1000 * _seconds(start, end) / queries
-            spent[name] += elapsed
-            if around is not None:
-                spent[around] -= elapsed
-        return spent
 
     def _mark(self) -> _Mark:
         if self._device.type == "cuda":
@@ -159,6 +127,17 @@ class Timings:
             return torch.cuda.max_memory_allocated(self._device) / 2**20
         largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return largest / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _per_query(spans: Sequence[_Span], queries: int) -> dict[str, float]:
+    """Milliseconds per query of each part."""
+    spent = dict.fromkeys(_PARTS, 0.0)
+    for name, start, end, around in spans:
+        elapsed = 1000 * _seconds(start, end) / queries
+        spent[name] += elapsed
+        if around is not None:
+            spent[around] -= elapsed
+    return spent
 
 
 def _seconds(start: _Mark, end: _Mark) -> float:

@@ -6,7 +6,6 @@ Matrices are queries x gallery items. A bank's matrix is taken in parts of some 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,9 +14,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.losses import unit
 from perturbations.tta.memories import sound
-
-if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, BatchScores, Task
+from perturbations.tta.task import Batches, BatchScores, Task
 
 ROWS = 1024
 """Rows of a matrix that are computed at once: 40 MiB of a gallery of 10,000 items."""
@@ -38,13 +35,13 @@ def after_all(task: Task, batches: Batches, rescore: Callable[[Tensor], Tensor])
     sizes = [len(part) for part in parts]
     similarities = torch.cat(parts)
     del parts
-    with task.timings.part("rerank"):
+    with task.recording.part("rerank"):
         finite = similarities.isfinite().all(1)
         if bool(finite.all()):
             similarities = rescore(similarities)
         elif bool(finite.any()):
             similarities[finite] = rescore(similarities[finite])
-    task.timings.share(len(similarities))
+    task.recording.share(len(similarities))
     yield from map(task.gallery.tied, similarities.split(sizes))
 
 
@@ -54,7 +51,7 @@ def batch_by_batch(
     """The rescored similarities of each batch, B x N_G, which depend on no other query."""
     for batch in batches:
         similarities = task.score(batch, compare)
-        with task.timings.part("rerank"):
+        with task.recording.part("rerank"):
             similarities = rescore(similarities)
         yield task.finish(similarities)
 

@@ -16,11 +16,13 @@ from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.inputs import Batch
 from perturbations.tta.precision import forward, tensor_cores, wide
-from perturbations.tta.recording import Counts, Timings, Unadapted
+from perturbations.tta.recording import Recording, Unadapted
 
 _WEIGHT_DECAY = 1e-4
 
-Batches = Iterable[Batch]
+_Queries = Batch | Gallery
+"""Queries to be encoded, or their features: a gallery of the other direction."""
+Batches = Iterable[_Queries]
 """The queries, in batches."""
 BatchScores = Iterator[Tensor]
 """The similarities of each batch, B x N_G, float32."""
@@ -52,8 +54,7 @@ class Task:
     precision: str
     bank: Gallery | None
     gallery_bank: Gallery
-    counts: Counts
-    timings: Timings
+    recording: Recording
     unadapted: Unadapted
 
     def __post_init__(self) -> None:
@@ -68,9 +69,10 @@ class Task:
         """tau, the divisor of similarities in softmax, for methods that learn."""
         return float(self.values["temperature"])
 
-    def comparison(self, *, normalized: bool = False) -> Comparison:
-        """The comparison of queries with the gallery."""
-        return Comparison(self.model, self.gallery, self.timings, normalized=normalized)
+    def comparison(self, gallery: Gallery | None = None, *, normalized: bool = False) -> Comparison:
+        """The comparison of queries with the gallery, or with another one."""
+        items = self.gallery if gallery is None else gallery
+        return Comparison(self.model, items, self.recording, normalized=normalized)
 
     @contextmanager
     def adapting(self) -> Iterator[None]:
@@ -111,9 +113,9 @@ class Task:
             for parameter, flag in zip(model_parameters, flags, strict=True):
                 parameter.requires_grad_(flag)
 
-    def on_device(self, batch: Batch) -> Batch:
+    def on_device(self, batch: _Queries) -> Batch:
         """The batch as the encoder takes it, on its device, so that steps do not move and normalize it again."""
-        with self.timings.part("encode"):
+        with self.recording.part("encode"):
             if self.direction == "v2t":
                 return inputs.frames(batch, self.model.device)
             return inputs.tokens(batch, self.model.device)
@@ -121,44 +123,46 @@ class Task:
     def encode(self, batch: Batch) -> Tensor:
         """Query features in float32 (float64 where the model is): frames B x T x D (v2t) or texts B x D (t2v)."""
         device = self.model.device
-        with self.timings.part("encode"), forward(self.precision, device):
+        with self.recording.part("encode"), forward(self.precision, device):
             if self.direction == "v2t":
                 return wide(self.model.encode_frames(inputs.frames(batch, device)))
             return wide(self.model.encode_texts(*inputs.tokens(batch, device)))
 
-    def score(self, batch: Batch, compare: Comparison) -> Tensor:
+    def score(self, batch: _Queries, compare: Comparison) -> Tensor:
         """Similarities of a batch, B x N_G, for methods that never change the weights."""
         with self.adapting(), torch.no_grad():
             return compare(self._encode_unadapted(batch))
 
-    def _encode_unadapted(self, batch: Batch) -> Tensor:
+    def _encode_unadapted(self, batch: _Queries) -> Tensor:
         """`encode`, once for all methods that share `unadapted`; the time is counted for each of them."""
+        if isinstance(batch, Gallery):
+            return batch.features
         key = self.seed, self._batches
         if key in self.unadapted:
             features, spent = self.unadapted[key]
-            self.timings.again(spent)
+            self.recording.again(spent)
             return features
-        with self.timings.kept() as spent:
+        with self.recording.kept() as spent:
             features = self.encode(self.on_device(batch))
         self.unadapted[key] = features, spent
         return features
 
-    def minimize(self, batch: Batch, objective: _Objective) -> Tensor:
+    def minimize(self, batch: _Queries, objective: _Objective) -> Tensor:
         """Adapt to a batch and return the similarities of the last forward pass, B x N_G."""
         with self.adapting():
             prepared = self.on_device(batch)
             for step in range(self.steps):
                 features = self.encode(prepared)
-                with self.timings.part("adapt"):
+                with self.recording.part("adapt"):
                     similarities, loss = objective(features, step)
                     self.descend(loss)
             return similarities.detach()
 
     def finish(self, similarities: Tensor) -> Tensor:
         """Close the timings of a batch; returns its similarities, those of equal gallery items equal to the bit."""
-        with self.timings.part("rerank"):
+        with self.recording.part("rerank"):
             similarities = self.gallery.tied(similarities)
-        self.timings.end_batch(len(similarities))
+        self.recording.end_batch(len(similarities))
         return similarities
 
     def backward(self, loss: Tensor | None) -> bool:
@@ -166,7 +170,7 @@ class Task:
         for parameter in self.parameters:
             parameter.grad = None
         if loss is None:
-            self.counts.empty += 1
+            self.recording.counts["empty"] += 1
             return False
         with tensor_cores(self.precision, self.model.device):
             loss.backward()
@@ -174,14 +178,14 @@ class Task:
         # One look for all of them: a GPU stops for each.
         if bool(torch.cat([loss.detach().flatten(), *gradients]).isfinite().all()):
             return True
-        self.counts.non_finite += 1
+        self.recording.counts["non_finite"] += 1
         return False
 
     def update(self) -> None:
         """One step of AdamW with the current gradients."""
         assert self._optimizer is not None
         self._optimizer.step()
-        self.counts.updates += 1
+        self.recording.counts["updates"] += 1
 
     def descend(self, loss: Tensor | None) -> None:
         """Backward pass, and an update if all gradients are finite."""

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from perturbations.base.bounds import whole
 from perturbations.tta.methods.dual_is import BANKS
-from perturbations.tta.methods.registry import Method, Parameter
-
-if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, BatchScores, Task
+from perturbations.tta.methods.registry import Batches, BatchScores, Method, Parameter, Task
 
 
 def _dual_dis(task: Task, batches: Batches) -> BatchScores:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from perturbations.base.bounds import Choice, Range
-from perturbations.tta.methods.registry import Method, Parameter
-
-if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, BatchScores, Task
+from perturbations.tta.methods.registry import Batches, BatchScores, Method, Parameter, Task
 
 
 def _dual_is(task: Task, batches: Batches) -> BatchScores:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from perturbations.tta.methods.registry import Method
+from perturbations.tta.methods.registry import Batches, BatchScores, Method, Task
 from perturbations.tta.methods.sinkhorn import TRANSPORT
-
-if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, BatchScores, Task
 
 
 def _dual_sinkhorn(task: Task, batches: Batches) -> BatchScores:
@@ -19,11 +14,10 @@ def _dual_sinkhorn(task: Task, batches: Batches) -> BatchScores:
     """
     import torch
 
-    from perturbations.tta.gallery import Comparison
     from perturbations.tta.rescoring import batch_by_batch, of_bank, potentials
 
     compare = task.comparison()
-    others = Comparison(task.model, task.gallery_bank, task.timings, normalized=False)
+    others = task.comparison(task.gallery_bank)
     sides = zip(of_bank(task, compare), of_bank(task, others), strict=True)
     both = torch.cat([torch.cat(pair, 1) for pair in sides])
     hubness = potentials(both, task.values["tau"], task.values["iterations"])[: len(task.gallery)]

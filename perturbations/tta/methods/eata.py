@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from perturbations.base.bounds import SHARE, Range
-from perturbations.tta.methods.registry import Method, Parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.task import Batches, BatchScores, Task
+from perturbations.tta.methods.registry import Batches, BatchScores, Method, Parameter, Task, Tensor
 
 
 def _eata(task: Task, batches: Batches) -> BatchScores:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from perturbations.tta.methods.registry import FLAG, HSM, RELIABLE, Method, Parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.task import Batches, BatchScores, Task
-
+from perturbations.tta.methods.registry import (
+    FLAG,
+    HSM,
+    RELIABLE,
+    Batches,
+    BatchScores,
+    Method,
+    Parameter,
+    Task,
+    Tensor,
+)
 
 _LOSSES = {
     "entropy": "the noise-robust entropy, Eq. 11",
@@ -44,7 +46,7 @@ def hatvtr(task: Task, batches: Batches) -> BatchScores:
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
         features = unit(features)
         similarities = compare(features)
-        with torch.no_grad(), task.timings.part("rerank"):
+        with torch.no_grad(), task.recording.part("rerank"):
             scores = history.rescore(similarities) if len(history) and targets else similarities
             positives = compare.items[scores.argmax(1)]
         queries = features.mean(1) if videos_ask else features
@@ -75,7 +77,7 @@ def hatvtr(task: Task, batches: Batches) -> BatchScores:
 
     for batch in batches:
         similarities = task.minimize(batch, objective)
-        with task.timings.part("rerank"):
+        with task.recording.part("rerank"):
             scores = history.rescore(similarities) if len(history) and values["hsm_rerank"] else similarities
             history.append(similarities)
         yield task.finish(scores)

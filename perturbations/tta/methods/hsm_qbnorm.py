@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from perturbations.tta.methods import qbnorm
-from perturbations.tta.methods.registry import HSM, Method
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.task import Batches, BatchScores, Task
+from perturbations.tta.methods.registry import HSM, Batches, BatchScores, Method, Task, Tensor
 
 
 def _hsm_qbnorm(task: Task, batches: Batches) -> BatchScores:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from perturbations.base.bounds import SHARE, Range
-from perturbations.tta.methods.registry import FLAG, Method, Parameter
-
-if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, BatchScores, Task
+from perturbations.tta.methods.registry import FLAG, Batches, BatchScores, Method, Parameter, Task
 
 
 def _invgc(task: Task, batches: Batches) -> BatchScores:
@@ -17,7 +12,7 @@ def _invgc(task: Task, batches: Batches) -> BatchScores:
     The mean of the items convolved with either bank, each of length 1 (LocalAdj: with the nearest share of a bank
     only). O((M + L) N_G D) time once, O(N_G D) memory.
     """
-    from perturbations.tta.gallery import Comparison, Gallery
+    from perturbations.tta.gallery import Gallery
     from perturbations.tta.losses import unit
     from perturbations.tta.rescoring import batch_by_batch, convolved, vectors
 
@@ -29,8 +24,7 @@ def _invgc(task: Task, batches: Batches) -> BatchScores:
     moved = convolved(items, vectors(task.gallery_bank), values["rate_gallery"], share, itself=itself)
     moved = unit(moved + convolved(items, vectors(task.bank), values["rate_query"], share))
     gallery = Gallery(task.direction, moved if task.direction == "v2t" else moved[:, None])
-    compare = Comparison(task.model, gallery, task.timings, normalized=False)
-    yield from batch_by_batch(task, batches, compare, lambda similarities: similarities)
+    yield from batch_by_batch(task, batches, task.comparison(gallery), lambda similarities: similarities)
 
 
 _TUNED = "no published value: the paper tunes it per dataset"

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from perturbations.tta.methods.registry import Method
-
-if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, BatchScores, Task
+from perturbations.tta.methods.registry import Batches, BatchScores, Method, Task
 
 
 def _none(task: Task, batches: Batches) -> BatchScores:

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from perturbations.tta.methods.registry import Method
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from perturbations.tta.task import Batches, BatchScores, Task
-
+from perturbations.tta.methods.registry import Batches, BatchScores, Method, Task, Tensor
 
 _LOG_GAMMA = -1.0  # gamma = 1/e
 

@@ -14,7 +14,13 @@ from perturbations.base.bounds import SHARE, Choice, Range, problem_of, whole
 from perturbations.base.errors import ConfigError, did_you_mean, short
 
 if TYPE_CHECKING:
-    from perturbations.tta.task import Batches, BatchScores, Task
+    from torch import Tensor as Tensor
+
+    from perturbations.tta.task import Batches as Batches
+    from perturbations.tta.task import BatchScores as BatchScores
+    from perturbations.tta.task import Task as Task
+else:  # what methods' annotations name, which nobody evaluates: planning loads no torch
+    Batches = BatchScores = Task = Tensor = None
 
 _GROUP = "perturbations.methods"
 _OWN = things.in_package(
@@ -191,14 +197,12 @@ def code(name: str) -> str | None:
     return things.code_of(_GROUP, name, _OWN, "METHOD")
 
 
-def parameters(name: str) -> tuple[Parameter, ...]:
-    """The parameters of the method `name`, in the order of tables; raises `ConfigError` for an unknown method."""
-    return method(name).parameters
-
-
 def parameter_mistakes(name: str, given: Mapping[str, object]) -> dict[str, str]:
-    """What is wrong with the given values for the method `name`, by the parameter's name; empty where nothing is."""
-    known = {parameter.name: parameter for parameter in parameters(name)}
+    """What is wrong with the given values for the method `name`, by the parameter's name; empty where nothing is.
+
+    Raises `ConfigError` for an unknown method.
+    """
+    known = {parameter.name: parameter for parameter in method(name).parameters}
     allowed = f"allowed: {', '.join(known)}" if known else "it takes none"
     wrong = {}
     for given_name, value in given.items():
@@ -219,7 +223,7 @@ def validated(name: str, given: Mapping[str, object]) -> dict[str, MethodValue]:
     if wrong := parameter_mistakes(name, given):
         raise ConfigError(f"{name}: {'; '.join(wrong.values())}")
     values = {}
-    for parameter in sorted(parameters(name), key=lambda parameter: parameter.name):
+    for parameter in sorted(method(name).parameters, key=lambda parameter: parameter.name):
         if parameter.name in given:
             value = given[parameter.name]
             assert isinstance(value, MethodValue)

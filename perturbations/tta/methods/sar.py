@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
-from perturbations.tta.methods.registry import Method, Parameter
+from perturbations.tta.methods.registry import Batches, BatchScores, Method, Parameter, Task, Tensor
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from perturbations.tta.gallery import Comparison
     from perturbations.tta.inputs import Batch
-    from perturbations.tta.task import Batches, BatchScores, Task
 
 
 def _sar(task: Task, batches: Batches) -> BatchScores:
@@ -36,7 +33,7 @@ def _step(task: Task, batch: Batch, compare: Comparison) -> Tensor:
     from perturbations.tta.losses import entropy, entropy_terms, fraction
 
     features = task.encode(batch)
-    with task.timings.part("adapt"):
+    with task.recording.part("adapt"):
         logits = compare(features) / task.temperature
         entropies = entropy(logits)
         threshold = entropies.detach().kthvalue(fraction(task.values["certain"], len(entropies))).values
