@@ -84,5 +84,21 @@ def block() -> str:
     """A table per paper, in Markdown."""
     parts, head = [], ["", "|place|what|made|command, or reason|", "|---|---|---|---|"]
     for paper, of_paper in groupby(lines(), lambda line: line.paper):
-        parts.append("\n".join([f"**{paper}**", *head, *(f"|{'|'.join(line[1:])}|" for line in of_paper)]))
+        rows = (f"|{'|'.join((_in_ranges(line.place), *line[2:]))}|" for line in of_paper)
+        parts.append("\n".join([f"**{paper}**", *head, *rows]))
     return "\n\n".join(parts) + "\n"
+
+
+def _in_ranges(place: str) -> str:
+    """A place with three or more numbers in a row as their first and last: "Tab. 1 to 3, 7"."""
+    numbers = place.removeprefix("Tab. ").split(", ")
+    if not all(map(str.isdigit, numbers)):
+        return place
+    runs: list[list[int]] = []
+    for number in map(int, numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"Tab. {', '.join(texts)}"
