@@ -16,39 +16,7 @@ from perturbations.text.tokens import clitic, core
 Languages = Literal["English", "Latin letters", "words between spaces", "any language"]
 """What a perturbation of captions is made for, from the narrowest to the widest."""
 
-# Language -> the first words of its letters' Unicode names. ISO 639-1.
-_LATIN = (
-    "af az ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv ms nb nl no pl pt ro sk sl sq sv sw tl tr vi"
-)
-_OTHERS = {
-    "CYRILLIC": "be bg kk mk mn ru sr uk",
-    "GREEK": "el",
-    "ARABIC": "ar fa ps ur",
-    "HEBREW": "he",
-    "DEVANAGARI": "hi mr ne",
-    "BENGALI": "bn",
-    "GUJARATI": "gu",
-    "GURMUKHI": "pa",
-    "TAMIL": "ta",
-    "TELUGU": "te",
-    "KANNADA": "kn",
-    "MALAYALAM": "ml",
-    "SINHALA": "si",
-    "THAI": "th",
-    "LAO": "lo",
-    "KHMER": "km",
-    "MYANMAR": "my",
-    "GEORGIAN": "ka",
-    "ARMENIAN": "hy",
-    "ETHIOPIC": "am",
-    "HANGUL": "ko",
-    "CJK": "zh",
-}
-SCRIPTS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(_LATIN.split(), frozenset({"LATIN"})),
-    **{language: frozenset({script}) for script, languages in _OTHERS.items() for language in languages.split()},
-    "ja": frozenset({"CJK", "HIRAGANA", "KATAKANA"}),
-}
+SCRIPTS = tables.scripts()
 """Language -> its scripts."""
 
 _WITHOUT_SPACES = frozenset(("ja", "km", "lo", "my", "th", "zh"))

@@ -72,14 +72,10 @@ def neighbours() -> Mapping[str, str]:
     rows = lines("keyboard")
     keys = {(row, column): key for row, line in enumerate(rows) for column, key in enumerate(line)}
     near = {
-        key: "".join(keys[at] for at in sorted(keys) if at != (row, column) and _touches(at, row, column))
+        key: "".join(other for (y, x), other in sorted(keys.items()) if max(abs(y - row), abs(x - column)) == 1)
         for (row, column), key in keys.items()
     }
     return near | {key.upper(): value.upper() for key, value in near.items()}
-
-
-def _touches(at: tuple[int, int], row: int, column: int) -> bool:
-    return abs(at[0] - row) <= 1 and abs(at[1] - column) <= 1
 
 
 @cache
@@ -87,6 +83,16 @@ def misspellings() -> Mapping[str, tuple[str, ...]]:
     """Word -> its common misspellings."""
     entries = [line.split() for line in lines("spelling_errors")]
     return {entry[0]: tuple(entry[1:]) for entry in entries}
+
+
+@cache
+def scripts() -> Mapping[str, frozenset[str]]:
+    """Language -> the first words of its letters' Unicode names."""
+    entries = [line.split() for line in lines("scripts")]
+    languages = dict.fromkeys(language for _, *those in entries for language in those)
+    return {
+        language: frozenset(script for script, *those in entries if language in those) for language in languages
+    }
 
 
 @cache

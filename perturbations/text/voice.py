@@ -227,24 +227,6 @@ def active(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     return _within_end_mark(text, partial(_active, tagger=tagger, inflector=inflector))
 
 
-# "parked by the road": where, not by whom.
-_PLACES = frozenset(("beach", "bed", "door", "fence", "fire", "fireplace", "hand", "lake", "pool", "river", "road"))
-_PLACES |= {
-    "roadside",
-    "sea",
-    "seaside",
-    "shore",
-    "side",
-    "street",
-    "table",
-    "train",
-    "tree",
-    "wall",
-    "water",
-    "window",
-}
-
-
 def _active(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     words = text.split()
     if _contracts(words, tagger):
@@ -269,7 +251,7 @@ def _active(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     end = _phrase(words, tags, by + 1)
     if end == by + 1 or (end < len(words) and tags[end] not in ("IN", "TO", "RB", "CC")):
         return text
-    if core(words[end - 1]) in _PLACES or clitic(words[end - 1])[1]:
+    if core(words[end - 1]) in tables.words("places") or clitic(words[end - 1])[1]:
         return text
     agent, lemma = words[by + 1 : end], inflector.lemma(core(words[at]), "VBN")
     if not inflector.is_verb(core(words[at])):
