@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import scenes
 from numpy.typing import NDArray
 
 from perturbations.demo import film
@@ -29,7 +30,7 @@ def _video(index: int) -> NDArray[np.uint8]:
 
 
 def _centres(index: int) -> NDArray[np.float64]:
-    edges = np.array(film.boxes(index), float)
+    edges = np.array(scenes.boxes(index), float)
     return np.asarray((edges[:, :2] + edges[:, 2:]) / 2)
 
 
@@ -73,7 +74,7 @@ def test_boxes_hold_the_main_object_tightly(index: int, monkeypatch: pytest.Monk
     thing = film._scene(index)[-1]
     tones = dict.fromkeys(film._tones_of((0, 0, 0)), (255, 0, 255))
     monkeypatch.setattr(film, "_tones_of", lambda colour: tones)
-    boxes, video = film.boxes(index), list(film.frames(index))
+    boxes, video = scenes.boxes(index), list(film.frames(index))
     monkeypatch.setitem(film._OBJECTS, thing, [("main", [(0, 0)])])
     assert len(boxes) == film.NUM_FRAMES
     for box, frame, without in zip(boxes, video, film.frames(index), strict=True):
@@ -84,7 +85,7 @@ def test_boxes_hold_the_main_object_tightly(index: int, monkeypatch: pytest.Monk
 
 def test_the_main_object_never_leaves_the_frame() -> None:
     for index in range(0, 600, 9):
-        for left, top, right, bottom in film.boxes(index):
+        for left, top, right, bottom in scenes.boxes(index):
             assert 0 < left < right < film.WIDTH, index
             assert 0 < top < bottom < film.HEIGHT, index
 
@@ -102,7 +103,7 @@ def test_the_object_goes_where_the_caption_says(motion: str, axis: int, sign: in
 
 
 def test_other_motions_are_what_the_caption_says() -> None:
-    edges = np.array(film.boxes(INDICES["comes closer"]))
+    edges = np.array(scenes.boxes(INDICES["comes closer"]))
     areas = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
     assert areas[-1] > 3 * areas[0]
 
@@ -120,7 +121,7 @@ def test_other_motions_are_what_the_caption_says() -> None:
 
 @pytest.mark.parametrize("index", EXAMPLES)
 def test_the_object_has_its_colour(index: int) -> None:
-    left, top, right, bottom = film.boxes(index)[-1]
+    left, top, right, bottom = scenes.boxes(index)[-1]
     last = _video(index)[-1][top:bottom, left:right]
     named = (last == film._COLOURS[film._scene(index)[1]]).all(axis=2)
     assert named.mean() > 0.06
@@ -128,7 +129,7 @@ def test_the_object_has_its_colour(index: int) -> None:
 
 @pytest.mark.parametrize("index", EXAMPLES)
 def test_the_background_moves_and_is_textured(index: int) -> None:
-    video, boxes = _video(index), film.boxes(index)
+    video, boxes = _video(index), scenes.boxes(index)
     elsewhere = np.ones(video.shape[1:3], bool)
     for left, top, right, bottom in (boxes[0], boxes[-1]):
         elsewhere[top:bottom, left:right] = False

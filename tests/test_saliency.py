@@ -8,6 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import scenes
 
 from benchmarks import main_object
 from perturbations.demo import film
@@ -49,7 +50,7 @@ def share_of_frames(boxes: np.ndarray, truth: Sequence[Box]) -> float:
 
 def test_the_demo_s_objects_are_found() -> None:
     """In at least 90 % of all frames, over clips that no number was chosen for."""
-    shares = [share_of_frames(boxes_in(list(film.frames(index))), film.boxes(index)) for index in range(40, 44)]
+    shares = [share_of_frames(boxes_in(list(film.frames(index))), scenes.boxes(index)) for index in range(40, 44)]
     assert np.mean(shares) >= 0.9
 
 
@@ -137,7 +138,7 @@ def test_clips_without_an_object(frames: list[np.ndarray]) -> None:
 
 
 def test_portrait_and_large_frames_give_boxes_in_their_own_pixels() -> None:
-    frames, truth = list(film.frames(0))[:24], film.boxes(0)[:24]
+    frames, truth = list(film.frames(0))[:24], scenes.boxes(0)[:24]
     large = [cv2.resize(frame, (1280, 960)) for frame in frames]
     assert share_of_frames(boxes_in(large, 4), [tuple(4 * side for side in box) for box in truth]) >= 0.9
     upright = [np.ascontiguousarray(np.rot90(frame)) for frame in frames]

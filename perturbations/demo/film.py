@@ -376,18 +376,3 @@ def frames(index: int, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterator
         for (tone, _), points in zip(_OBJECTS[name], placed, strict=True):
             cv2.fillPoly(frame, [points], tones[tone], cv2.LINE_AA, _SHIFT)
         yield frame
-
-
-def boxes(index: int) -> list[tuple[int, int, int, int]]:
-    """The object's box in each of the 72 frames: (left, top, right, bottom) in pixels, the last two exclusive.
-
-    The pale rim around the object is part of it.
-    """
-    soft = _PIXEL + _RIM * _PIXEL // 2  # antialiasing spreads an edge by about a pixel
-    edges = []
-    for t in range(NUM_FRAMES):
-        points = np.concatenate(_placed(index, t))
-        left, top = (int(low - soft) // _PIXEL for low in points.min(axis=0))
-        right, bottom = (-(-int(high + soft) // _PIXEL) + 1 for high in points.max(axis=0))
-        edges.append((max(left, 0), max(top, 0), min(right, WIDTH), min(bottom, HEIGHT)))
-    return edges
