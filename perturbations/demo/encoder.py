@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,16 +71,10 @@ def train(folder: Path, *, seed: int, training: Training | None = None) -> None:
             _fit(model, _tokens(tokenizer, captions), _drawn(scenes, training), training)
     finally:
         torch.set_num_threads(threads)
-    temporary = storage.temporary_path(folder)
-    try:
-        model.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
-        storage.write_text(temporary / "preprocessor_config.json", _processor(training.image_size))
-        storage.write_text(temporary / layout.name("card"), _CARD.format(last=scenes.stop - 1, seed=seed))
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    storage.write_text(folder / "preprocessor_config.json", _processor(training.image_size))
+    storage.write_text(folder / layout.name("card"), _CARD.format(last=scenes.stop - 1, seed=seed))
 
 
 def _processor(size: int) -> str:
@@ -176,7 +168,9 @@ def _fit(model: CLIPModel, tokens: dict[str, Tensor], pixels: NDArray[np.uint8],
     )
     model.train()
     targets = torch.arange(training.batch_size)
-    for chosen in logged(_batches(len(pixels), training, generator), steps, "steps"):
+    orders = (torch.randperm(len(pixels), generator=generator) for _ in range(training.passes))
+    batches = (batch for order in orders for batch in order.split(training.batch_size) if len(batch) == len(targets))
+    for chosen in logged(batches, steps, "steps"):
         shown = torch.randint(pixels.shape[1], (len(chosen),), generator=generator)
         video = towers.image_features(model, frames.normalized(pixels[chosen.numpy(), shown.numpy()]))
         text = model.get_text_features(**{name: values[chosen] for name, values in tokens.items()}).pooler_output
@@ -191,10 +185,3 @@ def _fit(model: CLIPModel, tokens: dict[str, Tensor], pixels: NDArray[np.uint8],
         schedule.step()
         _log.debug("loss %.3f", loss.item())
     model.train(False)
-
-
-def _batches(scenes: int, training: Training, generator: torch.Generator) -> Iterator[Tensor]:
-    for _ in range(training.passes):
-        order = torch.randperm(scenes, generator=generator)
-        for start in range(0, scenes - training.batch_size + 1, training.batch_size):
-            yield order[start : start + training.batch_size]
