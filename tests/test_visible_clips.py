@@ -90,7 +90,7 @@ def test_recipes_have_no_clips_and_no_markers(tmp_path: Path) -> None:
     assert videos(project) == (8, 8)
 
 
-# --- Snakemake's own habits: docs/how-to/snakemake-habits.md ---------------------------------------------------------
+# --- Snakemake's own habits: docs/how-to/check-and-resume.md --------------------------------------------------------
 
 
 @pytest.mark.parametrize("words", [["--forceall"], ["--forcerun", "videos"]])
