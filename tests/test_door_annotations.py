@@ -82,7 +82,7 @@ def test_several_wrong_lines_are_told_at_once(tmp_path: Path) -> None:
 
 
 MEGABYTES = "x" * 3_000_000
-OF_GARBAGE = 2_000_000
+OF_GARBAGE = 200_000
 
 
 @each(

@@ -56,9 +56,7 @@ def test_a_finished_run_has_a_marker_per_shard_and_nothing_to_do(finished: Proje
     assert videos(finished) == (6, 6)
 
 
-@pytest.mark.parametrize(
-    ("gone", "jobs"), [("corpora", 4), ("corpora/tiny/mlvp/fog", 2), ("corpora/tiny/mlvp/fog/1/.s*.json", 2)]
-)
+@pytest.mark.parametrize(("gone", "jobs"), [("corpora", 4), ("corpora/tiny/mlvp/fog/1/.s*.json", 2)])
 def test_what_is_gone_is_made_again(gone: str, jobs: int, project: Project) -> None:
     before = project.results()
     for path in project.root.glob(gone):

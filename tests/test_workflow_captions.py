@@ -43,6 +43,7 @@ TEXTS = {
 }
 USABLE = {name: text for name, text in TEXTS.items() if text}
 OFFLINE = ["gender_swap", "keyboard", "drop_first", "no_nouns", "append_irr"]
+MANIFESTS = {suite: f"manifests/tiny/{suite}/captions.parquet" for suite in ("msrvtt_p", "mm_robustness")}
 
 
 def new_project(root: Path, **changes: Any) -> Project:
@@ -98,7 +99,7 @@ def test_files_of_clips_and_of_captions_are_targets_in_any_order(
 
 
 def texts(project: Project, suite: str = "msrvtt_p") -> pd.DataFrame:
-    return read_manifest(project.root / f"manifests/tiny/{suite}/captions.parquet")
+    return read_manifest(project.root / MANIFESTS[suite])
 
 
 def test_every_caption_has_a_row_a_perturbation_and_severity(finished: Project) -> None:
@@ -152,7 +153,7 @@ def test_results_do_not_depend_on_order_cores_or_shards(
     project = new_project(tmp_path / "other")
     rows = json.loads((project.root / "captions.json").read_text())
     (project.root / "captions.json").write_text(json.dumps(rows[::-1]))
-    project.snakemake("text_msrvtt_p_tiny", cores=1)
+    project.snakemake(MANIFESTS["msrvtt_p"], cores=1)
     pd.testing.assert_frame_equal(texts(project), texts(finished))
     # One caption per shard, as the jobs would do it.
     parsed = config_file.parse(finished.config)
@@ -175,10 +176,10 @@ def absolute(project: Project) -> dict[str, Any]:
 
 def test_one_changed_value_reruns_its_own_jobs(project: Project) -> None:
     project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"char_swap": {7: {"ratio": 0.5}}}
-    assert folders(project.rerun("text_mm_robustness_tiny")) == {"tiny/mm_robustness/captions/char_swap/7"}
+    assert folders(project.rerun(MANIFESTS["mm_robustness"])) == {"tiny/mm_robustness/captions/char_swap/7"}
     changed = texts(project, "mm_robustness").query("perturbation == 'char_swap' and severity == 7")
     assert {json.loads(params)["ratio"] for params in changed["params"]} == {0.5}
-    assert folders(project.rerun("text_mm_robustness_tiny")) == set()
+    assert folders(project.rerun(MANIFESTS["mm_robustness"])) == set()
 
 
 def test_one_job_makes_all_parts_and_only_lost_ones_again(project: Project) -> None:
@@ -190,9 +191,9 @@ def test_one_job_makes_all_parts_and_only_lost_ones_again(project: Project) -> N
     before = texts(project)
     lost.unlink()
     damaged.write_bytes(damaged.read_bytes()[:-9])
-    (project.root / "manifests/tiny/msrvtt_p/captions.parquet").unlink()
-    assert "Run snakemake again: it regenerates them" in project.refusal("text_msrvtt_p_tiny")
-    again = folders(project.rerun("text_msrvtt_p_tiny"))
+    (project.root / MANIFESTS["msrvtt_p"]).unlink()
+    assert "Run snakemake again: it regenerates them" in project.refusal(MANIFESTS["msrvtt_p"])
+    again = folders(project.rerun(MANIFESTS["msrvtt_p"]))
     assert again == {f"tiny/msrvtt_p/captions/{name}/1" for name in OFFLINE[:2]}
     assert f"{len(OFFLINE) - 2} of {len(OFFLINE)} were finished before and are kept" in log.read_text()
     pd.testing.assert_frame_equal(texts(project), before)
@@ -262,11 +263,11 @@ def test_what_cannot_be_made_stops_a_job_after_everything_else(tmp_path: Path, m
 
 def test_a_new_caption_and_a_new_perturbation(project: Project) -> None:
     project.config["suites"]["msrvtt_p"]["captions"]["perturbations"] = [*OFFLINE, "drop_last"]
-    assert folders(project.rerun("text_msrvtt_p_tiny")) == {"tiny/msrvtt_p/captions/drop_last/1"}
+    assert folders(project.rerun(MANIFESTS["msrvtt_p"])) == {"tiny/msrvtt_p/captions/drop_last/1"}
     before = texts(project).set_index(["caption_id", "perturbation"])["text"]
     rows = json.loads((project.root / "captions.json").read_text())
     (project.root / "captions.json").write_text(json.dumps([*rows, {"item_id": "new", "caption": "a dog runs"}]))
-    project.snakemake("text_msrvtt_p_tiny")
+    project.snakemake(MANIFESTS["msrvtt_p"])
     after = texts(project).set_index(["caption_id", "perturbation"])["text"]
     assert len(after) == len(before) + len(OFFLINE) + 1
     pd.testing.assert_series_equal(after[before.index], before)
