@@ -13,6 +13,7 @@ from test_datasets import WRITERS, dataset, folder_dataset
 
 from perturbations.base.errors import AnnotationError
 from perturbations.corpus import items as reading
+from perturbations.datasets import folder
 from perturbations.datasets import listing as listings
 from perturbations.datasets.registry import Dataset
 
@@ -119,6 +120,24 @@ def test_garbage_is_a_short_error_that_names_the_file(
     with pytest.raises(AnnotationError) as caught:
         reading.read("d", config)
     assert str(tmp_path / name) in str(caught.value)
+    assert len(str(caught.value)) < 3000
+
+
+@each(
+    ("name", "content", "problem"),
+    [
+        ("a.csv", "x" * 200_000, "no column is called item_id"),  # longer than the csv module's own limit
+        ("a.tsv", "\t".join(map(str, range(100_000))), "no column is called item_id"),
+        ("a.csv", '"item_id', "unexpected end of data"),
+        ("a.jsonl", f'{{"{MEGABYTES}": 1}}', "no column is called item_id"),
+    ],
+)
+def test_columns_that_cannot_be_guessed_are_named_in_few_words(
+    tmp_path: Path, name: str, content: str, problem: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(AnnotationError, match=problem) as caught:
+        folder.guessed_columns(tmp_path / name)
     assert len(str(caught.value)) < 3000
 
 

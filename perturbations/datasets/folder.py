@@ -7,7 +7,7 @@ from copy import copy
 from itertools import islice
 from pathlib import Path
 
-from perturbations.base.errors import AnnotationError
+from perturbations.base.errors import AnnotationError, cut
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at
 from perturbations.datasets.parsing import (
     checked,
@@ -114,7 +114,7 @@ def guessed_columns(captions: Path) -> dict[str, str]:
         if known[role] is None:
             raise AnnotationError(
                 f"{captions}: no column is called {' or '.join(_USUAL_NAMES[role][:4])}; its columns are "
-                f"{', '.join(names)}"
+                f"{cut(', '.join(names), 1_000)}"
                 + (of_separator(names) or ". Rename one, or write config.yaml yourself: datasets.<name>.columns")
             )
     return {role: name for role, name in known.items() if name is not None and (name != role or role == "video")}

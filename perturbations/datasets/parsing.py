@@ -20,6 +20,8 @@ from perturbations.base.errors import AnnotationError, cut, did_you_mean, short
 from perturbations.datasets.listing import AnnotationPlace, Collector, raise_problems
 
 if TYPE_CHECKING:
+    import _csv
+
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -175,30 +177,32 @@ def table(
     A row that is too short lacks its last columns; one that is too long has the surplus fields under None. `way_out`
     ends the message about a missing column.
     """
-    csv.field_size_limit(_MOST_FIELD)
-    with _opened(path, "") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
-        try:
-            header: list[str | None] = [*next(reader, [])]
-            check_header(path, required, header, way_out)
-            for fields in reader:
-                if fields:
-                    row: dict[str | None, str | list[str]] = dict(zip(header, fields, strict=False))
-                    if len(fields) > len(header):
-                        row[None] = fields[len(header) :]
-                    yield reader.line_num, row
-        except csv.Error as error:
-            raise AnnotationError(f"{path}, line {reader.line_num}: {error}") from error
+    with _csv_reader(path, delimiter) as reader:
+        header: list[str | None] = [*next(reader, [])]
+        check_header(path, required, header, way_out)
+        for fields in reader:
+            if fields:
+                row: dict[str | None, str | list[str]] = dict(zip(header, fields, strict=False))
+                if len(fields) > len(header):
+                    row[None] = fields[len(header) :]
+                yield reader.line_num, row
 
 
 def header(path: Path, delimiter: str = ",") -> list[str]:
     """The names of a table's columns."""
+    with _csv_reader(path, delimiter) as reader:
+        return next(reader, [])
+
+
+@contextmanager
+def _csv_reader(path: Path, delimiter: str) -> Iterator[_csv.Reader]:
     csv.field_size_limit(_MOST_FIELD)
     with _opened(path, "") as file:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
         try:
-            return next(csv.reader(file, delimiter=delimiter), [])
+            yield reader
         except csv.Error as error:
-            raise AnnotationError(f"{path}, line 1: {error}") from error
+            raise AnnotationError(f"{path}, line {reader.line_num}: {error}") from error
 
 
 def check_header(path: Path, required: Iterable[str], header: Sequence[str | None], way_out: str = "") -> None:
