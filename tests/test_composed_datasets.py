@@ -136,8 +136,8 @@ def test_families_of_the_demo_differ_in_motion_or_colour_and_have_seven_candidat
         expected = first.caption.partition(" near a ")[0]
         changed = expected.replace(first.motion, member.motion).replace(first.colour, member.colour)
         assert member.caption.partition(" near a ")[0] == changed
-    with pytest.raises(ValueError, match="scenes in families"):
-        film.families(20_000)
+    with pytest.raises(ConfigError, match=r"has clips: 10000; with families: true there are \d+"):
+        split_of({"adapter": "demo", "clips": 10_000, "families": True})
     split = split_of({"adapter": "demo", "clips": 16, "families": True})
     assert len(split.queries) == 16 * 4
     assert {len(rows) for rows in gallery(split, "local_full")} == {7}

@@ -17,6 +17,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
+from perturbations.base.errors import ConfigError
 from perturbations.datasets.registry import FamilyMember
 
 FPS, NUM_FRAMES = 24, 72
@@ -293,7 +294,7 @@ def items(clips: int) -> list[tuple[str, str]]:
 def families(clips: int) -> list[FamilyMember]:
     """The first `clips` scenes of families, eight each: the same object, place and size, in four motions x two colours.
 
-    They do not depend on `clips`, and no scene is in two families. Raises ValueError for more than there are.
+    They do not depend on `clips`, and no scene is in two families. Raises `ConfigError` for more than there are.
     """
     members: list[FamilyMember] = []
     taken = {*TRAINING}
@@ -313,7 +314,7 @@ def families(clips: int) -> list[FamilyMember]:
                 names = _MOTIONS[motion], list(_COLOURS)[colour]
                 times = row * SECONDS_LONG, (row + 1) * SECONDS_LONG
                 members.append(FamilyMember(item_id(scene), caption(scene), count, *names, *times))
-    raise ValueError(f"clips is {clips}; there are {len(members)} scenes in families")
+    raise ConfigError(f"a dataset of the adapter demo has clips: {clips}; with families: true there are {len(members)}")
 
 
 _MOST_FAMILIES = 5_000
