@@ -161,6 +161,13 @@ def test_a_list_holds_several_captions_of_an_item(tmp_path: Path, kind: str) -> 
     assert re.search(r"duplicate: .*, caption 0 has the same id and caption \(.*, caption 0\)", rejected.reason)
 
 
+def test_numbers_are_ids_also_where_a_gap_made_them_floats(tmp_path: Path) -> None:
+    pd.DataFrame({"item_id": [7, None, 8.5], "caption": ["a", "b", "c"]}).to_parquet(path := tmp_path / "a.parquet")
+    listing = reading.read("d", Dataset(adapter="folder", annotations=path, videos=tmp_path))
+    assert [item.item_id for item in listing.items] == ["7", "8.5"]
+    assert [entry.reason for entry in listing.rejected] == ["the id is empty (a.parquet, row 1)"]
+
+
 def test_texts_of_a_list_are_checked_one_by_one(tmp_path: Path) -> None:
     rows = [{"item_id": "x", "caption": ["one", 2, ["three"]]}]
     listing = reading.read("d", dataset(tmp_path, "folder", json.dumps(rows), "a.json"))

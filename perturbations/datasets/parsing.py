@@ -316,6 +316,8 @@ def _as_text(key: str, value: object, *, numbers: bool) -> str:
         return ""
     if isinstance(value, bool) or not isinstance(value, (str, int, float) if numbers else str):
         raise ValueError(f"{short(key)} must be text, not a {type(value).__name__}")
+    if isinstance(value, float) and value.is_integer():  # as pandas holds whole numbers in a column with a gap
+        return str(int(value))
     return str(value)
 
 

@@ -364,7 +364,7 @@ def frames(index: int, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterator
     """
     _, colour, _, place, name = _scene(index)
     far, near = _backdrop(_PLACES[place], RandomState(index))
-    far, near, mask = far[..., :3], near[..., :3], near[..., 3]
+    far, near, mask = map(np.ascontiguousarray, (far[..., :3], near[..., :3], near[..., 3]))
     tones = _tones_of(_COLOURS[colour])
     for t in positions:
         far_x, near_x = _FAR_PAN * t // (NUM_FRAMES - 1), _NEAR_PAN * t // (NUM_FRAMES - 1)

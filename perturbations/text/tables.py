@@ -90,9 +90,7 @@ def scripts() -> Mapping[str, frozenset[str]]:
     """Language -> the first words of its letters' Unicode names."""
     entries = [line.split() for line in lines("scripts")]
     languages = dict.fromkeys(language for _, *those in entries for language in those)
-    return {
-        language: frozenset(script for script, *those in entries if language in those) for language in languages
-    }
+    return {language: frozenset(script for script, *those in entries if language in those) for language in languages}
 
 
 @cache
