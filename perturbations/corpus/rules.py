@@ -287,4 +287,4 @@ class CorpusRules:
 
     def encoder_settings(self, wildcards: Wildcards) -> str:
         """Settings of `demo_encoder`; `version` changes when the training does."""
-        return canonical({"version": 5, "seed": self.config.seed})
+        return canonical({"version": 6, "seed": self.config.seed})
