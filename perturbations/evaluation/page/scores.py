@@ -224,7 +224,7 @@ class Scores:
         """A metric, or its clean counterpart, of each run, then of its resamples; the last row is of no run."""
         if metric not in self._tables:
             values = self._clean(metric.removeprefix("clean_")) if metric.startswith("clean_") else self._column(metric)
-            drawn = self._recalls.get(metric, np.empty((len(values), 0)))
+            drawn = self._drawn(metric)
             self._tables[metric] = np.vstack([np.column_stack([values, drawn]), np.full(1 + drawn.shape[1], np.nan)])
         return self._tables[metric]
 
@@ -250,11 +250,27 @@ class Scores:
         names = self._ranks.index.map(_clip_of) if self.direction == "t2v" else self._ranks.index
         return pd.factorize(names)[0]
 
+    def _drawn(self, metric: str) -> Estimate:
+        """The same of each run in each resample; NaN without ranks, nothing of what is not drawn.
+
+        One metric at a time, as those of a run of each seed, method and scenario take most of the page's memory.
+        """
+        name = metric.removeprefix("clean_")
+        if self._ranks is None or name not in (*_DRAWN, "rsum"):
+            return np.empty((len(self.rows), 0))
+        if name == "rsum":
+            return sum((self._table(metric.replace(name, own))[:-1, 1:] for own in RECALLS), np.zeros(()))
+        counts, ranks, own, clean = self._resampled
+        distinct, places = np.unique(own if metric == name else clean, return_inverse=True)
+        return resampled_recall(counts, ranks[:, distinct], _DRAWN[name])[places]
+
     @cached_property
-    def _recalls(self) -> dict[str, Estimate]:
-        """R@k of each run and of its clean counterpart over the same queries, in each resample; NaN without ranks."""
-        if self._ranks is None:
-            return {}
+    def _resampled(self) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.intp], NDArray[np.intp]]:
+        """How often each query is drawn, the distinct columns of ranks, and which of them is of each run.
+
+        And which is of its clean counterpart, over the run's own queries.
+        """
+        assert self._ranks is not None
         places: dict[Any, int] = {run: place for place, run in enumerate(self._ranks.columns)}
         padded = np.pad(self._ranks.to_numpy(), ((0, 0), (0, 1)))
         own = padded[:, [places.get(run, -1) for run in self._runs]]
@@ -264,13 +280,8 @@ class Scores:
         both = np.concatenate([own, np.where(own > 0, clean, 0)], axis=1)
         distinct, places_of = np.unique(both, axis=1, return_inverse=True)
         generator = rng.generator(_SEED, self.dataset, self.direction, "report/bootstrap")
-        counts = draws(len(own), generator, clusters=self._clips)
-        recalls: dict[str, Estimate] = {}
-        for metric, k in _DRAWN.items():
-            recalls[metric], recalls[f"clean_{metric}"] = np.split(resampled_recall(counts, distinct, k)[places_of], 2)
-        for prefix in ("", "clean_"):
-            recalls[f"{prefix}rsum"] = sum((recalls[prefix + metric] for metric in RECALLS), np.zeros(()))
-        return recalls
+        of_runs, of_clean = np.split(places_of, 2)
+        return draws(len(own), generator, clusters=self._clips), distinct, of_runs, of_clean
 
     def _check(self, ranks: NDArray[np.uint8]) -> None:
         """Raise `ManifestError` where results and ranks (queries x runs) are of different runs."""
@@ -327,7 +338,7 @@ def marks(estimates: Estimate, form: str = ".1f", *, lower: bool = False) -> lis
 
     With resamples, the best one is "best" if its difference to every other one is off zero, with Holm's correction;
     otherwise it is a "tie", and so are those it cannot be separated from. Without, the best value is "best". Values
-    with the same text are ties; no value is marked where all texts are the same.
+    with the same text are ties; no value is marked where all texts are the same, or all are ties.
     """
     values = estimates[:, 0]
     texts = ["" if value != value else number(value, form) for value in values]
@@ -341,6 +352,8 @@ def marks(estimates: Estimate, form: str = ".1f", *, lower: bool = False) -> lis
         others = [place for place in present if place != leader]
         apart = separable(estimates[leader, 1:] - estimates[others, 1:])
         inseparable |= {place for place, is_apart in zip(others, apart, strict=True) if not is_apart}
+    if len(inseparable) == len(present):
+        return [""] * len(texts)
     if len(inseparable) > 1:
         return ["tie" if place in inseparable else "" for place in range(len(texts))]
     names = {places[0]: "best", places[1]: "second"}
