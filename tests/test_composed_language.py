@@ -187,7 +187,7 @@ def test_the_configured_model_writes_the_split_of_a_dataset(folder: Path, tmp_pa
         str(tmp_path / "rejected.jsonl"),
     ]
     assert main(["rule", "composed_split", *arguments]) == 0
-    split, _ = manifests.read(output)
+    split = manifests.read(output)
     (query,) = split.queries
     source = language_model.load(str(folder)).source
     assert (query.change_source, query.caption_source, query.instruction_source) == (source, source, "official")

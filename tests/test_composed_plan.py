@@ -122,7 +122,7 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"galleries": ["local"]}, "composed.galleries.0: no gallery 'local'; known: global_rows"),
+        ({"galleries": ["local"]}, "composed.galleries.0: "),
         ({"galleries": []}, "composed.galleries: "),
         ({"suites": ["msrvtt_p"]}, "composed.suites.0: 'msrvtt_p' is not among `suites`"),
         ({"text_suites": ["x"]}, "composed.text_suites.0: 'x' is not among `suites`"),

@@ -24,13 +24,13 @@ from perturbations.config import sections
 from perturbations.corpus import caption_recipes, mixes, recipe, tiers
 from perturbations.evaluation import method_settings, planning
 from perturbations.evaluation import results as evaluated
-from perturbations.evaluation.composed_results import ScoredModel, method_of, settings_of
+from perturbations.evaluation.composed_results import GIVEN, STRATEGIES, ScoredModel, method_of, settings_of
 from perturbations.evaluation.page import published_section, scores
 from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.protocols import cells, registry
 from perturbations.evaluation.rows import PUBLISHED_SEED, ScenarioKey
 from perturbations.evaluation.stated import parts_of
-from perturbations.retrieval.composed import AVERAGES, GIVEN, HALVES, STRATEGIES
+from perturbations.retrieval.composed import AVERAGES, HALVES
 from perturbations.suites import published
 from perturbations.suites import registry as suites
 from perturbations.suites.published import HASHES, SPLITS, Published

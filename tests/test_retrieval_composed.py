@@ -13,34 +13,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations.retrieval import composed_places
-from perturbations.retrieval.composed import (
-    GLOBAL_KS,
-    LOCAL_KS,
-    STRATEGIES,
-    Strategy,
-    chance,
-)
+from perturbations.retrieval import composed_places, composed_scores
+from perturbations.retrieval.composed import GLOBAL_KS, HALVES, LOCAL_KS, Half, chance
 
 ARC = np.linspace(0, np.pi / 2, 20)
 GALLERY = np.stack([np.cos(ARC), np.sin(ARC)], axis=1)
 
 
-def features() -> dict[str, Any]:
-    """Twenty clips on an arc: by eye the query is clip 0; its words are those of clip 4."""
-    return {"gallery": 3 * GALLERY, "visual": GALLERY[:1], "text": 0.1 * GALLERY[4:5]}
+def scores(half: Half, **more: Any) -> Iterator[Any]:
+    """Of twenty clips on an arc: by eye the query is clip 0; its words are those of clip 4."""
+    features = {"gallery": 3 * GALLERY, "visual": GALLERY[:1], "text": 0.1 * GALLERY[4:5], **more}
+    return composed_scores(half, **features)
 
 
-def places(strategy: Strategy, targets: list[list[int]], **more: Any) -> list[int]:
-    given = {**features(), "targets": targets, **more}
-    candidates = given.pop("candidates", [range(1, 20)])
-    return composed_places(strategy, {"": candidates}, **given)[""].tolist()
+def places(by: Half | Any, targets: list[list[int]], candidates: Any = (range(1, 20),), **more: Any) -> list[int]:
+    """The places by a half of the query, or by scores."""
+    return composed_places(scores(by) if by in HALVES else by, {"": candidates}, targets, **more)[""].tolist()
 
 
-@pytest.mark.parametrize(("strategy", "order"), [("text", [4]), ("visual", [1, 2, 3]), ("average", [2])])
-def test_what_each_strategy_finds_first(strategy: Strategy, order: list[int]) -> None:
+@pytest.mark.parametrize(("half", "order"), [("text", [4]), ("visual", [1, 2, 3]), ("average", [2])])
+def test_what_each_half_finds_first(half: Half, order: list[int]) -> None:
     for place, clip in enumerate(order, start=1):
-        assert places(strategy, [[clip]]) == [place]
+        assert places(half, [[clip]]) == [place]
 
 
 def test_the_best_target_of_two_candidates_or_more_counts_and_ties_against_it() -> None:
@@ -50,43 +44,35 @@ def test_the_best_target_of_two_candidates_or_more_counts_and_ties_against_it() 
     assert places("visual", [[1]], candidates=[[1]]) == [-1]
     assert places("visual", [[1]], candidates=[[]]) == [-1]
     assert places("visual", [[1]], candidates=[[1, 2]]) == [1]
-    same = np.ones((4, 2))
-    given = {"gallery": same, "visual": same[:1], "targets": [[1]]}
     galleries = {"once": [[0, 1, 2, 3]], "repeated": [[0, 1, 0, 0]]}
-    assert {name: row.tolist() for name, row in composed_places("visual", galleries, **given).items()} == {
-        "once": [4],
-        "repeated": [4],
-    }
+    ties = composed_places(np.ones((1, 4)), galleries, [[1]])
+    assert {name: row.tolist() for name, row in ties.items()} == {"once": [4], "repeated": [4]}
 
 
 def test_released_average_weighs_features_by_their_length() -> None:
     long = {"visual": 100 * GALLERY[:1]}
-    assert places("average", [[2]], **long) == [2]
-    assert places("average", [[2]], average="unit", **long) == [1]
+    assert places([*scores("average", **long)], [[2]]) == [2]
+    assert places([*scores("average", average="unit", **long)], [[2]]) == [1]
 
 
-def test_two_stages_order_the_shortlist_which_may_be_another_models() -> None:
-    assert places("two_stage", [[4]]) == [1]
-    assert places("two_stage", [[4]], shortlist=2) == [0]
-    assert places("two_stage", [[2]], shortlist=2) == [1]
-    assert places("two_stage", [[19]]) == [0]
-    assert places("two_stage", [[19]], shortlist=99) == places("text", [[19]])
-    assert places("two_stage", [[5]], filter_strategy="text", shortlist=3) == places("text", [[5]])
-    other = {"filter_gallery": np.repeat(np.eye(3), [5, 5, 10], axis=0), "filter_visual": np.eye(3)[2:]}
-    assert places("two_stage", [[4]], shortlist=10, **other) == [0]
-    assert places("two_stage", [[10]], shortlist=10, **other) == [1]
-    assert places("two_stage_average", [[19]], shortlist=99) == places("average", [[19]])
-    assert places("two_stage_average", [[4]], shortlist=10, **other) == [0]
+def test_a_first_stage_makes_the_shortlist_that_scores_order() -> None:
+    def two_stages(targets: list[list[int]], half: Half = "text", by: Half = "visual", **more: Any) -> list[int]:
+        return places(half, targets, first=scores(by), **more)
 
-
-def test_similarities_are_taken_as_they_are_and_within_a_shortlist() -> None:
-    given = {"similarities": -np.arange(20.0)[None], "text": None, "visual": None}
-    assert places("cross_attention", [[4]], **given) == [4]
-    other = {"filter_gallery": np.repeat(np.eye(3), [5, 5, 10], axis=0), "filter_visual": np.eye(3)[2:]}
-    assert places("two_stage_cross_attention", [[12]], shortlist=10, **given, **other) == [3]
-    assert places("two_stage_cross_attention", [[4]], shortlist=10, **given, **other) == [0]
-    with pytest.raises(ValueError, match="similarities of 1 queries with 20 clips are needed"):
-        places("cross_attention", [[4]], similarities=np.zeros((20, 1)))
+    assert two_stages([[4]]) == [1]
+    assert two_stages([[4]], shortlist=2) == [0]
+    assert two_stages([[2]], shortlist=2) == [1]
+    assert two_stages([[19]]) == [0]
+    assert two_stages([[19]], shortlist=99) == places("text", [[19]])
+    assert two_stages([[5]], by="text", shortlist=3) == places("text", [[5]])
+    assert two_stages([[19]], "average", shortlist=99) == places("average", [[19]])
+    other = np.repeat([[0.0, 0.0, 1.0]], [5, 5, 10], axis=1)
+    assert places("text", [[4]], first=other, shortlist=10) == [0]
+    assert places("text", [[10]], first=other, shortlist=10) == [1]
+    given = -np.arange(20.0)[None]
+    assert places([*given], [[4]]) == [4]
+    assert places([*given], [[12]], first=other, shortlist=10) == [3]
+    assert places([*given], [[4]], first=other, shortlist=10) == [0]
 
 
 @given(st.data())
@@ -103,40 +89,46 @@ def test_places_are_those_of_a_plain_sort(data: st.DataObject) -> None:
     expected = next((place for place, clip in enumerate(order, start=1) if clip in targets), 0)
     close = {round(float(score), 5) for score in scores[candidates]}
     galleries = {"own": [candidates]}
-    result = composed_places("visual", galleries, gallery=gallery, visual=query, targets=[targets])["own"]
+    result = composed_places(composed_scores("visual", gallery, visual=query), galleries, [targets])["own"]
     if len(close) == len(candidates):  # without near ties, whose order is the arithmetic's
         assert result.tolist() == [expected]
     assert (result[0] == 0) == (expected == 0)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_what_is_missing_or_wrong_is_named(strategy: Strategy) -> None:
-    needed = {"text": ["text"], "visual": ["visual"]}.get(strategy, ["text", "visual"])
-    for name in needed:
+@pytest.mark.parametrize("half", HALVES)
+def test_what_is_missing_or_wrong_is_named(half: Half) -> None:
+    for name in {"text": ["text"], "visual": ["visual"]}.get(half, ["text", "visual"]):
         with pytest.raises(ValueError, match=f"needs the queries' {name} features"):
-            places(strategy, [[1]], **{name: None})
+            scores(half, **{name: None})
         with pytest.raises(ValueError, match="NaN or infinity"):
-            places(strategy, [[1]], **{name: np.full((1, 2), np.nan)})
-        with pytest.raises(ValueError, match=r"expected .1, 2."):
-            places(strategy, [[1]], **{name: np.ones((2, 2))})
-    with pytest.raises(ValueError, match="outside of the gallery"):
-        places(strategy, [[1]], candidates=[[1, 20]])
-    with pytest.raises(ValueError, match="outside of the gallery"):
-        places(strategy, [[-1]])
-    with pytest.raises(ValueError, match="targets of 2 queries"):
-        places(strategy, [[1], [2]])
-    with pytest.raises(ValueError, match="a row of positions"):
-        places(strategy, [[1]], candidates=[np.ones(20, bool)])
+            scores(half, **{name: np.full((1, 2), np.nan)})
+        with pytest.raises(ValueError, match="as many of both, 2 numbers each"):
+            scores(half, **{name: np.ones((1, 3))})
+    with pytest.raises(ValueError, match="as many of both"):
+        scores("average", text=np.ones((2, 2)))
+    for wrong in ({"half": "two_stage"}, {"half": half, "average": "plain"}):
+        with pytest.raises(ValueError, match="choose one of text, visual, average; released, unit"):
+            scores(**wrong)  # type: ignore[arg-type]
 
 
-def test_unknown_choices_are_refused_and_chance_is_what_random_orders_give() -> None:
-    for wrong in ({"filter_strategy": "two_stage"}, {"average": "plain"}):
-        with pytest.raises(ValueError, match="choose one of"):
-            places("two_stage", [[1]], **wrong)
-    with pytest.raises(ValueError, match="choose one of text, visual"):
-        places("best", [[1]])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="at least one clip"):
-        places("two_stage", [[1]], shortlist=0)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"candidates": [[1, 20]]}, "outside of the gallery"),
+        ({"targets": [[-1]]}, "outside of the gallery"),
+        ({"targets": [[1], [2]]}, "targets of 2 queries"),
+        ({"targets": [[1], [2]], "candidates": [[1, 2]] * 2}, "zip"),
+        ({"candidates": [np.ones(20, bool)]}, "a row of positions"),
+        ({"shortlist": 0}, "at least one clip"),
+        ({"first": np.zeros((1, 19))}, "the first stage has 19 clips, the second 20"),
+    ],
+)
+def test_positions_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        places("text", **{"targets": [[1]], **wrong})
+
+
+def test_chance_is_what_random_orders_give() -> None:
     assert chance([4], [1], 1) == pytest.approx(25)
     assert chance([4, 2], [1, 2], 1) == pytest.approx(62.5)
     assert chance([5], [2], 2) == pytest.approx(70)
@@ -170,26 +162,23 @@ def test_places_equal_the_reference_code(golden_inputs: Any, reference: Path) ->
     galleries = golden_inputs.galleries(data)
     halves = {"visual": "visual", "text": "text", "visual-text": "average"}
 
-    def stored(model: str, frames: int) -> np.ndarray:
+    def scores_of(model: str, half: Any, settings: Any) -> Iterator[Any]:
         members = clips[model]
-        if members.ndim == 2:
-            return members
-        return members[:, members.shape[1] // 2] if frames == 1 else members.mean(axis=1)
+        if members.ndim > 2:
+            middle = members.shape[1] // 2
+            members = members[:, middle] if settings["query_frames"] == 1 else members.mean(axis=1)
+        return composed_scores(half, members[of_row], visual=members[of_query], text=texts[model, settings["text"]])
 
     for case, settings in golden["settings"].items():
         *first, model = settings["models"]
-        compared = stored(model, settings["query_frames"])
-        options: dict[str, Any] = {"gallery": compared[of_row], "visual": compared[of_query], "targets": targets}
-        options["text"] = texts[model, settings["text"]]
-        strategy = halves[settings["modalities"][0]]
+        half = halves[settings["modalities"][0]]
+        options: dict[str, Any] = {}
         if first:
-            chosen = stored(first[0], settings["query_frames"])
-            options |= {"filter_gallery": chosen[of_row], "filter_visual": chosen[of_query]}
-            options |= {"filter_text": texts[first[0], settings["text"]], "filter_strategy": strategy}
-            options |= {"shortlist": settings["neighbors"]}
-            strategy = "two_stage"
+            options |= {"first": scores_of(first[0], half, settings), "shortlist": settings["neighbors"]}
+            half = "text"
         cases = golden["cases"][case]
-        places = composed_places(strategy, {name: galleries[name] for name in cases}, **options)  # type: ignore[arg-type]
+        by = scores_of(model, half, settings)
+        places = composed_places(by, {name: galleries[name] for name in cases}, targets, **options)
         for name, published in cases.items():
             result = places[name]
             assert np.mean(result == expected[f"{case}__{name}"]) >= 0.999, (case, name)

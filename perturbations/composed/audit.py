@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -51,54 +50,49 @@ def compare_galleries(split: Split, given: str = "local_official", ours: str = "
     """Compare a gallery that a dataset brings with one of ours, query by query: the same clips as often.
 
     Returns `given` and `ours`, their names; `queries`, how many there are, and `equal`, how many have the same clips in
-    both, whichever rows stand for them; `given_size` and `our_size`, mean numbers of clips; `more` and `fewer`, the
-    clips that only the given galleries hold, and only ours, in all; `first`, the id of the first query that differs,
-    empty where none does. Raises ValueError for a gallery that there is not.
+    both, whichever rows stand for them; `given_size` and `our_size`, mean numbers of clips; `first`, the id of the
+    first query that differs, empty where none does. Raises ValueError for a gallery that there is not.
     """
-    counts: Counter[str] = Counter()
-    differ = []
-    for query, theirs, own in zip(split.queries, gallery(split, given), gallery(split, ours), strict=True):
-        rows = {*theirs}, {*own}
-        counts.update(given=len(rows[0]), ours=len(rows[1]))
-        if rows[0] != rows[1]:
-            first, second = (Counter(split.pool[row].clip_id for row in side) for side in rows)
-            counts.update(more=(first - second).total(), fewer=(second - first).total())
+    sizes, differ = [], []
+    for query, *both in zip(split.queries, gallery(split, given), gallery(split, ours), strict=True):
+        theirs, own = ({*rows} for rows in both)
+        sizes.append((len(theirs), len(own)))
+        if theirs != own:
+            first, second = (sorted(split.pool[row].clip_id for row in rows) for rows in (theirs, own))
             differ += [query.query_id] * (first != second)
-    number = len(split.queries)
+    of_given, of_ours = (sum(own) / max(1, len(sizes)) for own in zip(*sizes, strict=True)) if sizes else (0.0, 0.0)
     return {
         "given": given,
         "ours": ours,
-        "queries": number,
-        "equal": number - len(differ),
-        "given_size": counts["given"] / max(1, number),
-        "our_size": counts["ours"] / max(1, number),
-        "more": counts["more"],
-        "fewer": counts["fewer"],
+        "queries": len(sizes),
+        "equal": len(sizes) - len(differ),
+        "given_size": of_given,
+        "our_size": of_ours,
         "first": differ[0] if differ else "",
     }
 
 
 def words(comparison: Mapping[str, Any]) -> str:
     """A comparison of galleries in a sentence."""
-    text = (
-        "{given} is {ours}: all {queries:,} galleries hold the same clips ({given_size:,.2f} clips on average, ours "
-        "{our_size:,.2f})"
-        if comparison["equal"] == comparison["queries"]
-        else "{given} is not {ours}: {equal:,} of {queries:,} galleries hold the same clips ({given_size:,.2f} clips "
-        "on average, ours {our_size:,.2f}); in all, {more:,} clips are only in the file's and {fewer:,} only in ours; "
-        "the first that differs is that of query {first}"
-    )
+    sizes = "({given_size:,.2f} clips on average, ours {our_size:,.2f})"
+    if comparison["equal"] == comparison["queries"]:
+        text = f"{{given}} is {{ours}}: all {{queries:,}} galleries hold the same clips {sizes}"
+    else:
+        text = f"{{given}} is not {{ours}}: {{equal:,}} of {{queries:,}} galleries hold the same clips {sizes}"
+        text += "; the first that differs is that of query {first}"
     return text.format_map(comparison)
 
 
-def compared(split: Split) -> Iterator[dict[str, Any]]:
+def compared(split: Split) -> list[dict[str, Any]]:
     """Each gallery that the dataset brings, beside ours that it could be: the closest first, an equal one alone."""
-    everywhere, local = ("global_rows", "global_distinct"), ("local_released", "local_full", "local_video")
+    comparisons = []
     for given in split.galleries:
-        comparisons: list[dict[str, Any]] = []
-        for name in everywhere if is_global(given) else local:
-            comparisons.append(compare_galleries(split, given, name))
-            if comparisons[-1]["equal"] == len(split.queries):
-                comparisons = comparisons[-1:]
+        local = ("local_released", "local_full", "local_video")
+        several: list[dict[str, Any]] = []
+        for name in ("global_rows", "global_distinct") if is_global(given) else local:
+            several.append(compare_galleries(split, given, name))
+            if several[-1]["equal"] == len(split.queries):
+                several = several[-1:]
                 break
-        yield from sorted(comparisons, key=lambda comparison: -comparison["equal"])
+        comparisons += sorted(several, key=lambda comparison: -comparison["equal"])
+    return comparisons

@@ -5,84 +5,34 @@ They are computed when they are needed: 2,295 global galleries of 12,525 rows ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Literal, get_args
 
 from perturbations.composed.split import ComposedQuery, Rows, Split, distinct, overlap
 
 _RECUT = 0.5
 """A distractor whose span has this intersection over union with the query's or a target's shows the same moment."""
 
-_RowsOf = Callable[[Split, ComposedQuery], Rows]
-
-
-def _rows_of_clip(split: Split, query: ComposedQuery) -> Rows:
-    return tuple(split.rows_of.get(query.clip_id, ()))
-
-
-def _row_of_clip(split: Split, query: ComposedQuery) -> Rows:
-    return tuple(split.last[name] for name in (query.clip_id,) if name in split.last)
-
-
-def _released(split: Split, query: ComposedQuery) -> Rows:
-    targets = distinct(query.target_ids)
-    own = tuple(split.last[name] for name in targets)
-    # The one reading of the published sizes: a query of several targets retrieves from those alone.
-    return own + (tuple(split.blocks.get(targets[0], ())) if len(query.target_ids) == 1 else ())
-
-
-def _full(split: Split, query: ComposedQuery) -> Rows:
-    targets = distinct(query.target_ids)
-    members = [split.last[name] for name in targets]
-    members += [row for name in targets for row in split.blocks.get(name, ())]
-    by_name = {split.pool[row].clip_id: row for row in members if split.pool[row].clip_id != query.clip_id}
-    return tuple(sorted(by_name.values()))
-
-
-def _of_video(split: Split, query: ComposedQuery) -> Rows:
-    own = split.last[query.clip_id]
-    return tuple(row for row in split.last_of_video[split.pool[own].video_id] if row != own)
-
-
-def _targets(split: Split) -> set[int]:
-    return {split.last[name] for query in split.queries for name in query.target_ids}
-
-
-_GLOBAL: Final[dict[str, tuple[str, Callable[[Split], Iterable[int]], _RowsOf]]] = {
-    "global_rows": (
-        "every row but the query's; a name that repeats counts as often",
-        lambda split: range(len(split.pool)),
-        _rows_of_clip,
-    ),
-    "global_distinct": (
-        "every clip but the query's, each name once",
-        lambda split: split.last.values(),
-        _row_of_clip,
-    ),
-    "global_targets": ("every target clip but the query's, each once: WebVid-CoVR's", _targets, _row_of_clip),
-}
-"""What a gallery is, the rows that queries share, and which of them a query does not retrieve from."""
-
-_LOCAL: Final[dict[str, tuple[str, _RowsOf]]] = {
+GalleryName = Literal["global_rows", "global_distinct", "global_targets", "local_released", "local_full", "local_video"]
+_SUMMARIES: Final[Mapping[str, str]] = {
+    "global_rows": "every row but the query's; a name that repeats counts as often",
+    "global_distinct": "every clip but the query's, each name once",
+    "global_targets": "every target clip but the query's, each once: WebVid-CoVR's",
     "local_released": (
         "a single target and its distractors; several targets without any: the one reading that gives the published "
-        "sizes and chances, in which 289 of EgoCVR's queries cannot miss",
-        _released,
+        "sizes and chances, in which 289 of EgoCVR's queries cannot miss"
     ),
-    "local_full": ("all targets and all of their distractors, without the query", _full),
-    "local_video": ("the other clips of the query's long video", _of_video),
+    "local_full": "all targets and all of their distractors, without the query",
+    "local_video": "the other clips of the query's long video",
 }
-"""What a gallery is, and the rows that a query retrieves from."""
-
-NAMES: Final[tuple[str, ...]] = (*_GLOBAL, *_LOCAL)
-DEFAULT_LOCAL: Final[str] = "local_full"
+NAMES: Final[tuple[str, ...]] = get_args(GalleryName)
+DEFAULT_LOCAL: Final[GalleryName] = "local_full"
 
 
 def summary_of(name: str) -> str:
     """What a gallery is, in a few words."""
-    known = _GLOBAL.get(name) or _LOCAL.get(name)
-    return known[0] if known else "the dataset's own"
+    return _SUMMARIES.get(name, "the dataset's own")
 
 
 def gallery(split: Split, name: str, *, deduplicate: bool = False) -> Iterator[Rows]:
@@ -94,16 +44,33 @@ def gallery(split: Split, name: str, *, deduplicate: bool = False) -> Iterator[R
     members: Iterable[Rows]
     if name in split.galleries:
         members = map(tuple, split.galleries[name])
-    elif name in _GLOBAL:
-        _, shared_of, absent_of = _GLOBAL[name]
-        shared = sorted(shared_of(split))
-        absent = map(partial(absent_of, split), split.queries)
-        members = (tuple(row for row in shared if row not in own) for own in absent)
-    elif name in _LOCAL:
-        members = map(partial(_LOCAL[name][1], split), split.queries)
-    else:
+    elif name not in NAMES:
         raise ValueError(f"no gallery {name!r}; choose one of {', '.join((*NAMES, *split.galleries))}")
+    elif is_global(name):
+        shared: Iterable[int] = range(len(split.pool))
+        if name != "global_rows":
+            names = split.last if name == "global_distinct" else {target.clip_id for target in split.targets()}
+            shared = sorted(split.last[own] for own in names)
+        absent = [{*split.rows_of.get(query.clip_id, ())} for query in split.queries]
+        members = (tuple(row for row in shared if row not in own) for own in absent)
+    else:
+        members = map(partial(_local_rows, split, name), split.queries)
     return map(partial(_without_recuts, split), split.queries, members) if deduplicate else iter(members)
+
+
+def _local_rows(split: Split, name: str, query: ComposedQuery) -> Rows:
+    """The rows of a gallery near the query."""
+    if name == "local_video":
+        own = split.last[query.clip_id]
+        return tuple(row for row in split.last_of_video[split.pool[own].video_id] if row != own)
+    targets = distinct(query.target_ids)
+    rows = [split.last[target] for target in targets]
+    if name == "local_released":
+        # The one reading of the published sizes: a query of several targets retrieves from those alone.
+        return (*rows, *(split.blocks.get(targets[0], ()) if len(query.target_ids) == 1 else ()))
+    rows += [row for target in targets for row in split.blocks.get(target, ())]
+    by_name = {split.pool[row].clip_id: row for row in rows if split.pool[row].clip_id != query.clip_id}
+    return tuple(sorted(by_name.values()))
 
 
 def _without_recuts(split: Split, query: ComposedQuery, rows: Rows) -> Rows:

@@ -74,7 +74,7 @@ def write(
             "change": dict(Counter(query.change_source for query in split.queries)),
             "instruction": dict(Counter(query.instruction_source for query in split.queries)),
         },
-        "official": [*compared(split)],
+        "official": compared(split),
     }
     files.write(folder / layout.name("composed_pool"), POOL, _pool_rows(split, dataset), described)
     queries = [replace(query, dataset=dataset) for query in split.queries]
@@ -122,8 +122,8 @@ def _gallery_rows(split: Split, dataset: str, name: str, deduplicate: bool) -> I
         yield from of(query.query_id, own, included=not shared)
 
 
-def read(folder: Path) -> tuple[Split, str]:
-    """The split of a folder's manifests, and the dataset's name. Raises `ManifestError`."""
+def read(folder: Path) -> Split:
+    """The split of a folder's manifests. Raises `ManifestError`."""
     from perturbations.manifest import files
 
     pool_rows = files.read_part(folder / layout.name("composed_pool"), POOL)
@@ -134,9 +134,8 @@ def read(folder: Path) -> tuple[Split, str]:
         raise ManifestError(f"{folder} holds no query: the captions allow none")
     blocks = {row.clip_id: rows_of(json.loads(row.distractors)) for row in pool_rows if row.distractors is not None}
     certain = frozenset(row.clip_id for row in pool_rows if row.certain)
-    split = Split(pool, queries, blocks, certain)
     own = _official(files.read_part(folder / layout.name("composed_galleries"), GALLERIES), queries)
-    return replace(split, galleries=own), pool_rows[0].dataset
+    return Split(pool, queries, blocks, certain, own)
 
 
 def _official(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> dict[str, list[Sequence[int]]]:

@@ -30,6 +30,7 @@ _TEXTS = (
     "instruction",
     "modified_captions",
 )
+_OF_POOL = ("clip_name", "narration_text", "video_uid")
 
 
 def read(annotations: Path, pool: Path | None = None) -> Split:
@@ -74,7 +75,7 @@ def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, s
 
 
 def _clips(path: Path) -> Iterator[PoolClip]:
-    for place, row in _rows(path, ("clip_name", "narration_text", "video_uid")):
+    for place, row in _rows(path, _OF_POOL):
         if not row["clip_name"] or not row["video_uid"]:
             raise AnnotationError(f"{path}, {place}: a clip without a name or a long video")
         start_s, end_s = span(row["clip_name"])
@@ -204,26 +205,27 @@ def write(split: Split, folder: Path, *, galleries: Mapping[str, Iterable[Rows]]
     `galleries` gives `local_idx` and, at a few hundred MB, `global_idx`; a column that is absent is left out, and the
     official script cannot evaluate it. Returns the paths.
     """
-    annotations, pool = folder / ANNOTATIONS, folder / POOL
-    with storage.atomic_path(pool) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["clip_name", "narration_text", "video_uid"])
-        table.writerows([clip.clip_id, clip.narration, clip.video_id] for clip in split.pool)
-    paths = [annotations, pool]
-    _write_queries(split, annotations, {})
+    texts = [
+        (
+            *(query.clip_id, str(list(query.target_ids)), query.narration, query.target_narration),
+            *(query.instruction, query.modified_caption),
+        )
+        for query in split.queries
+    ]
+    _write_table(folder / ANNOTATIONS, _TEXTS, texts)
+    _write_table(folder / POOL, _OF_POOL, ([clip.clip_id, clip.narration, clip.video_id] for clip in split.pool))
     if galleries:
-        paths.append(folder / GALLERIES)
-        _write_queries(split, paths[-1], galleries)
-    return paths
+        members = zip(*galleries.values(), strict=True)
+        rows = ([*own, *(str([*some]) for some in of_query)] for own, of_query in zip(texts, members, strict=True))
+        _write_table(folder / GALLERIES, [*_TEXTS, *galleries], rows)
+    return [folder / name for name in (ANNOTATIONS, POOL, *([GALLERIES] if galleries else []))]
 
 
-def _write_queries(split: Split, path: Path, galleries: Mapping[str, Iterable[Rows]]) -> None:
+def _write_table(path: Path, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     with storage.atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow([*_TEXTS, *galleries])
-        for query, *members in zip(split.queries, *galleries.values(), strict=True):
-            texts = [query.clip_id, str(list(query.target_ids)), query.narration, query.target_narration]
-            table.writerow([*texts, query.instruction, query.modified_caption, *(str([*rows]) for rows in members)])
+        table.writerow(heads)
+        table.writerows(rows)
 
 
 def write_splits(request: Request) -> Exported:
@@ -235,15 +237,14 @@ def write_splits(request: Request) -> Exported:
     from perturbations.composed import manifests
     from perturbations.manifest import files
 
-    split, _ = manifests.read(request.manifest.parent)
+    split = manifests.read(request.manifest.parent)
     _check_missing(split)
     local = request.gallery or ("local_official" if "local_official" in split.galleries else gallery_sets.DEFAULT_LOCAL)
     known = [name for name in (*gallery_sets.NAMES, *split.galleries) if not gallery_sets.is_global(name)]
     if local not in known:
         raise ConfigError(f"--gallery: no local gallery {local!r}; choose one of {', '.join(known)}")
     deduplicate = files.read_metadata(request.manifest).get("deduplicate") is True
-    columns = {}
-    columns["local_idx"] = gallery_sets.gallery(split, local, deduplicate=deduplicate)
+    columns = {"local_idx": gallery_sets.gallery(split, local, deduplicate=deduplicate)}
     if request.global_gallery:
         everywhere = "global_official" if "global_official" in split.galleries else "global_rows"
         columns["global_idx"] = gallery_sets.gallery(split, everywhere, deduplicate=deduplicate)

@@ -6,7 +6,7 @@ from perturbations.base.records import canonical
 from perturbations.composed.sources import check, files_of
 from perturbations.config.sections import Config
 from perturbations.corpus.paths import without_braces
-from perturbations.corpus.rules import CorpusRules, Wildcards, user_mistakes
+from perturbations.corpus.rules import CorpusRules, Wildcards, doubled, user_mistakes
 
 _NOT_OF_SPLITS = {"videos", "donors", "max_failed_items"}
 """Settings of a dataset that change no split."""
@@ -40,11 +40,19 @@ def split_settings(config: Config, dataset: str) -> str:
 
 
 class SplitRules:
-    """The functions of the rule `composed_split`."""
+    """The functions of the rule `composed_split`.
+
+    Attributes:
+        mb, minutes, gpus: what it takes. A language model of 7 billion weights takes most memory, and answers thousands
+            of prompts.
+    """
 
     def __init__(self, corpora: CorpusRules) -> None:
         self.config = corpora.config
-        self._writes = self.config.composed.language_model is not None
+        writes = self.config.composed.language_model is not None
+        self.mb = doubled(40_000 if writes else 2_000)
+        self.minutes = doubled(1_440 if writes else 60)
+        self.gpus = self.config.evaluation.gpus if writes else 0
 
     @user_mistakes()
     def annotation_files(self, wildcards: Wildcards) -> list[str]:
@@ -58,15 +66,3 @@ class SplitRules:
     def run(self, wildcards: Wildcards, input: object) -> str:
         """Where a job runs: Snakemake does not compare it, as functions of inputs are not."""
         return canonical({"device": self.config.evaluation.device})
-
-    def mb(self, wildcards: Wildcards, attempt: int) -> int:
-        """Memory; a language model of 7 billion weights takes most of it."""
-        return (40_000 if self._writes else 2_000) << (attempt - 1)
-
-    def minutes(self, wildcards: Wildcards, attempt: int) -> int:
-        """Time; a language model answers thousands of prompts."""
-        return (1_440 if self._writes else 60) << (attempt - 1)
-
-    def gpus(self, wildcards: Wildcards) -> int:
-        """GPUs: of a language model alone."""
-        return self.config.evaluation.gpus if self._writes else 0

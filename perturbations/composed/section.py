@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
+from pydantic import Field, field_validator
 
 from perturbations.base.errors import did_you_mean, short
 from perturbations.base.settings import AnySeverity, ModelName, Strict, Whole, distinct
-from perturbations.composed import gallery_sets
+from perturbations.composed.gallery_sets import DEFAULT_LOCAL, GalleryName
 from perturbations.config.problems import Problem, is_known, not_configured
 from perturbations.suites import registry
 
 if TYPE_CHECKING:
     from perturbations.config import sections as configuration
 
-_Value = TypeVar("_Value")
-
 _Half = Literal["text", "visual", "average"]
-
-
-def _known_gallery(name: str) -> str:
-    if name not in gallery_sets.NAMES:
-        raise ValueError(f"no gallery '{name[:80]}'; known: {', '.join(gallery_sets.NAMES)}")
-    return name
-
-
-_GalleryName = Annotated[
-    str, AfterValidator(_known_gallery), WithJsonSchema({"type": "string", "enum": list(gallery_sets.NAMES)})
-]
 
 
 class Writer(Strict):
@@ -49,17 +36,14 @@ class Writer(Strict):
         description="what it writes: instructions, labels, and the changed captions that the words `tfcvr` need",
     )
 
-    @field_validator("parts")
-    @classmethod
-    def _once(cls, value: _Value) -> _Value:
-        return distinct(value)
+    _no_repetition = field_validator("parts")(distinct)
 
 
 class Composed(Strict):
     """Retrieval by a clip and an instruction: `egocvr`, `composed_<dataset>`. By the models of `evaluation`."""
 
-    galleries: tuple[_GalleryName, ...] = Field(
-        (gallery_sets.DEFAULT_LOCAL, "global_distinct"),
+    galleries: tuple[GalleryName, ...] = Field(
+        (DEFAULT_LOCAL, "global_distinct"),
         min_length=1,
         description="the galleries; local_released compares with EgoCVR's paper. Galleries that the "
         "dataset brings are evaluated too",
@@ -101,12 +85,7 @@ class Composed(Strict):
         (), description="perturbations of instructions, suite/name, also combined with every perturbation of clips"
     )
 
-    @field_validator(
-        "galleries", "strategies", "words", "average", "first_stage", "suites", "text_suites", "severities", "both"
-    )
-    @classmethod
-    def _once(cls, value: _Value) -> _Value:
-        return distinct(value)
+    _no_repetition = field_validator("*")(distinct)
 
 
 def problems_of(config: configuration.Config) -> list[Problem]:

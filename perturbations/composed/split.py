@@ -136,31 +136,23 @@ class Split:
     @cached_property
     def rows_of(self) -> dict[str, list[int]]:
         """All rows of each name."""
-        rows: dict[str, list[int]] = {}
-        for row, clip in enumerate(self.pool):
-            rows.setdefault(clip.clip_id, []).append(row)
-        return rows
+        return _rows_by(clip.clip_id for clip in self.pool)
 
     @cached_property
     def last(self) -> dict[str, int]:
         """The last row of each name, which stands for the name where names count once, as in the released code."""
-        return {clip.clip_id: row for row, clip in enumerate(self.pool)}
+        return {name: rows[-1] for name, rows in self.rows_of.items()}
 
     @cached_property
     def of_video(self) -> dict[str, list[int]]:
         """All rows of each long video."""
-        return self._by_video(range(len(self.pool)))
+        return _rows_by(clip.video_id for clip in self.pool)
 
     @cached_property
     def last_of_video(self) -> dict[str, list[int]]:
         """The last row of each name, by long videos."""
-        return self._by_video(sorted(self.last.values()))
-
-    def _by_video(self, rows: Iterable[int]) -> dict[str, list[int]]:
-        by_video: dict[str, list[int]] = {}
-        for row in rows:
-            by_video.setdefault(self.pool[row].video_id, []).append(row)
-        return by_video
+        last = {*self.last.values()}
+        return {video: [row for row in rows if row in last] for video, rows in self.of_video.items()}
 
     @cached_property
     def annotated(self) -> frozenset[str]:
@@ -171,6 +163,13 @@ class Split:
         """Every target clip once, by the name's first row, in the order of first use."""
         names = dict.fromkeys(name for query in self.queries for name in query.target_ids)
         return (self.pool[self.rows_of[name][0]] for name in names)
+
+
+def _rows_by(names: Iterable[str]) -> dict[str, list[int]]:
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    return rows
 
 
 _NO_LETTER = re.compile(r"[^a-z ]")

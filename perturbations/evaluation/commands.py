@@ -166,7 +166,8 @@ def _score(options: argparse.Namespace) -> int:
     if options.direction == "composed":
         from perturbations.evaluation import composed_scores
 
-        write(options.output, *composed_scores.scored(options))
+        (rows, ranks), asked = composed_scores.scored(options)
+        write(options.output, rows, ranks, asked)
         return 0
     if options.similarities and (options.methods or options.bank or options.gallery_bank):
         raise ConfigError("--methods and their banks need the features of the queries and of the gallery")
@@ -186,8 +187,8 @@ def _score(options: argparse.Namespace) -> int:
     return 0
 
 
-def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> None:
-    """Write results, ranks, and their page, into a folder."""
+def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], queries: Sequence[Path] = ()) -> None:
+    """Write results, ranks, and their page, into a folder; `queries` are manifests of composed queries."""
     from perturbations.evaluation.page import page
     from perturbations.evaluation.result_sets import check
     from perturbations.evaluation.rows import RANKS, RESULTS
@@ -198,7 +199,7 @@ def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> 
     about = {**provenance(results), "root": "."}  # rows of features name no files
     files.write(results, RESULTS, rows, about)
     files.write(of_ranks, RANKS, ranks, about)
-    page.write(folder / layout.name("results_page"), results=[results], ranks=[of_ranks])
+    page.write(folder / layout.name("results_page"), results=[results], ranks=[of_ranks], queries=queries)
 
 
 def _perplexity(options: argparse.Namespace) -> int:

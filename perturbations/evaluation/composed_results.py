@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -24,7 +24,7 @@ from perturbations.evaluation import composed_plan
 from perturbations.evaluation.planning import CLEAN
 from perturbations.evaluation.result_sets import RANDOM, finished
 from perturbations.evaluation.rows import Finished, ResultRow, Run
-from perturbations.retrieval.composed import FEWEST, GIVEN, NOT_RETRIEVED, TWO_STAGE, chance, composed_places
+from perturbations.retrieval.composed import FEWEST, NOT_RETRIEVED, chance, composed_places, composed_scores
 from perturbations.retrieval.metrics import first_places, retrieved_first
 
 _log = logging.getLogger("perturbations")
@@ -36,6 +36,12 @@ _AS_RELEASED = (
     *("global_official", "local_official"),
 )
 """Galleries in which a query without any target is a miss, as in the authors' code; in others it is left out."""
+
+GIVEN = ("cross_attention", "two_stage_cross_attention")
+"""Strategies of similarities that a model gives as they are."""
+STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")
+"""Strategies of features: what is compared of a query, in a whole gallery, or in another stage's shortlist."""
+_TWO_STAGE = "two_stage"
 
 KS = (1, 2, 3, 5, 10, 50, 100)
 """The k of results: EgoCVR's are 1, 5, 10 in global galleries and 1, 2, 3 in local ones."""
@@ -86,19 +92,25 @@ def settings_of(models: Sequence[ScoredModel], ways: Ways) -> Iterator[dict[str,
     """
     first, last = models[0], models[-1]
     for strategy in ways["strategies"]:
-        two_stages = strategy.startswith(TWO_STAGE)
-        if two_stages and strategy != TWO_STAGE and first is last:
+        two_stages, compared = strategy.startswith(_TWO_STAGE), _compared(strategy)
+        if two_stages and compared != "text" and first is last:
             continue
         for model in [last] if two_stages else models:
             if not two_stages and (strategy in GIVEN) != (model.similarities is not None):
                 continue
-            texts = [""] if strategy in ("visual", *GIVEN) else [name for name in ways["words"] if name in model.texts]
+            has_words = compared in ("text", "average")
+            texts = [name for name in ways["words"] if name in model.texts] if has_words else [""]
             for words, half in product(texts, ways["first_stage"] if two_stages else [""]):
                 if half in ("text", "average") and words not in first.texts:
                     continue
-                for average in ways["averages"] if strategy.endswith("average") or half == "average" else [""]:
+                for average in ways["averages"] if "average" in (compared, half) else [""]:
                     setting = {"model": model.name, "strategy": strategy, "words": words, "average": average}
                     yield {**setting, "first": first.name if two_stages else "", "half": half}
+
+
+def _compared(strategy: str) -> str:
+    """What a strategy's only or last stage compares: a half of a query, or "cross_attention"."""
+    return strategy.removeprefix(_TWO_STAGE).removeprefix("_") or "text"
 
 
 def method_of(setting: Mapping[str, str]) -> str:
@@ -111,10 +123,7 @@ def method_of(setting: Mapping[str, str]) -> str:
 def _is_affected(setting: Mapping[str, str], run: Run) -> bool:
     """Whether a scenario's perturbation changes the result."""
     clips, texts = composed_plan.halves(run)
-    strategy = setting["strategy"]
-    halves = {strategy, setting["half"]}
-    if strategy.startswith(TWO_STAGE):
-        halves.add(strategy.removeprefix(TWO_STAGE).removeprefix("_") or "text")
+    halves = {_compared(setting["strategy"]), setting["half"]}
     by_clip, by_words = bool(halves & {"visual", "average"}), bool(halves & {"text", "average"})
     return (clips is None or by_clip) and (texts is None or by_words)
 
@@ -215,9 +224,15 @@ def _places(
 ) -> dict[str, NDArray[np.int64]]:
     """The place of each query's best target by gallery; what each query retrieved first is put to `first`."""
     by_name = {model.name: model for model in models}
-    model, filtering = by_name[setting["model"]], by_name[setting["first"] or setting["model"]]
-    strategy: Any = setting["strategy"]
-    half: Any = setting["half"] or "visual"
+
+    def scores_of(name: str, half: Any) -> Iterable[Any]:
+        model = by_name[name]
+        if half == "cross_attention":
+            assert model.similarities is not None
+            return model.similarities
+        visual = None if half == "text" else model.visual(split)
+        text, average = model.texts.get(setting["words"]), setting["average"] or "released"
+        return composed_scores(half, model.clips, visual=visual, text=text, average=average)  # type: ignore[arg-type]
 
     def keep(name: str, query: int, rows: NDArray[np.int64], scores: _Floats) -> None:
         best = first_places(scores[None], ways["top_k"])[0]
@@ -225,22 +240,9 @@ def _places(
         (first[name][query],) = retrieved_first(scores[None, best], names, ways["top_k"])
 
     kept: Callable[..., None] | None = keep if ways["top_k"] else None
-    return composed_places(
-        strategy,
-        candidates,
-        gallery=model.clips,
-        targets=targets,
-        visual=model.visual(split) if strategy.endswith(("visual", "average")) else None,
-        text=model.texts.get(setting["words"]),
-        similarities=model.similarities,
-        average="unit" if setting["average"] == "unit" else "released",
-        shortlist=ways["shortlist"],
-        filter_gallery=filtering.clips,
-        filter_visual=filtering.visual(split) if setting["half"] in ("visual", "average") else None,
-        filter_text=filtering.texts.get(setting["words"]),
-        filter_strategy=half,
-        kept=kept,
-    )
+    scores = scores_of(setting["model"], _compared(setting["strategy"]))
+    of_first = scores_of(setting["first"], setting["half"]) if setting["first"] else None
+    return composed_places(scores, candidates, targets, first=of_first, shortlist=ways["shortlist"], kept=kept)
 
 
 def _recalls(values: Mapping[int, float]) -> dict[str, Any]:

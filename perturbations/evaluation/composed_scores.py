@@ -17,7 +17,7 @@ from perturbations.composed import audit, gallery_sets, manifests, sources
 from perturbations.composed.split import WORDS, Split
 from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation.composed_plan import scenario_of
-from perturbations.evaluation.composed_results import ScoredModel, listed_sha256, scenario_rows, words_of
+from perturbations.evaluation.composed_results import GIVEN, ScoredModel, listed_sha256, scenario_rows, words_of
 from perturbations.evaluation.feature_sets import FeatureSet
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import (
@@ -32,7 +32,8 @@ from perturbations.evaluation.rows import (
     rows_of,
 )
 from perturbations.evaluation.stored_features import PooledAs, StoredFeatures
-from perturbations.retrieval.composed import AVERAGES, GIVEN, GLOBAL_KS, LOCAL_KS
+from perturbations.manifest import layout
+from perturbations.retrieval.composed import AVERAGES, GLOBAL_KS, LOCAL_KS
 
 _log = logging.getLogger("perturbations")
 
@@ -40,17 +41,18 @@ _Results = tuple[list[ResultRow], list[RankRow]]
 _Case = tuple[ScenarioKey, ScoredModel, Split]
 
 
-def scored(options: argparse.Namespace) -> _Results:
+def scored(options: argparse.Namespace) -> tuple[_Results, list[Path]]:
     """The results and ranks of `perturb score --direction composed`; it prints what holds of the split, and results.
 
-    Raises `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
+    And the manifest of the queries that the page has examples of, where it is kept what they retrieved first. Raises
+    `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
     """
     if options.split is None or options.relevant is not None or options.choices is not None:
         raise ConfigError(
             "--direction composed needs --split, which says what answers a query, and no --relevant or --choices"
         )
     path: Path = options.split
-    split = manifests.read(path)[0] if path.is_dir() else sources.of_file(path)
+    split = manifests.read(path) if path.is_dir() else sources.of_file(path)
     for comparison in audit.compared(split):
         print(shown.line(audit.words(comparison)))
     rows, ranks = _results(split, options)
@@ -59,7 +61,12 @@ def scored(options: argparse.Namespace) -> _Results:
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
         print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({shown.plural(row.queries, 'query')})"))
-    return rows, ranks
+    if options.top_k is None:
+        return (rows, ranks), []
+    folder = path if path.is_dir() else options.output / "split"
+    if folder != path:
+        manifests.write(split, folder, options.dataset, (), {"root": "."})
+    return (rows, ranks), [folder / layout.name("composed_queries")]
 
 
 def _results(split: Split, wanted: argparse.Namespace) -> _Results:
@@ -104,6 +111,8 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
             backend=canonical({"retrieval": "features"}),
             tools=canonical({"numpy": np.__version__}),
         )
+    if not made:
+        raise ConfigError("nothing to score: in no gallery does a query choose among two clips or more")
     if all(row.method == RANDOM for row, *_ in made):
         raise ConfigError("nothing to score: the strategies need features of texts that every query has")
     return rows_of(made)

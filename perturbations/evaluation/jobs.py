@@ -131,7 +131,7 @@ def evaluate(
         from perturbations.evaluation.stored_features import StoredFeatures
 
         how = json.loads(first.parameters or "{}")
-        split, _ = manifests.read(Path(layout.folder("composed_queries", dataset=first.dataset)))
+        split = manifests.read(Path(layout.folder("composed_queries", dataset=first.dataset)))
         split_sha256 = digest([storage.sha256(Path(path)) for path in composed_plan.split_files(first.dataset)])
         of_clips = encoded(first.dataset, "middle" if how["frames"] == "middle" else "clips")
         ids = tuple(map(scenarios.id_of, scenarios.usable(clean.sources, clean, "clips")))

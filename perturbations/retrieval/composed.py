@@ -6,8 +6,9 @@ among those near the query, and the ways to use the two halves of a query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +17,9 @@ from perturbations.retrieval.matrices import Scores2D
 from perturbations.retrieval.scoring import feature_rows, products, unit
 
 Half = Literal["text", "visual", "average"]
-Given = Literal["cross_attention", "two_stage_cross_attention"]
-Strategy = Literal["text", "visual", "average", "two_stage", "two_stage_average"] | Given
 Average = Literal["released", "unit"]
-HALVES: tuple[Half, ...] = ("text", "visual", "average")
-STRATEGIES: tuple[Strategy, ...] = (*HALVES, "two_stage", "two_stage_average")
-GIVEN: tuple[Given, ...] = ("cross_attention", "two_stage_cross_attention")
-"""Strategies of similarities that a model gives as they are."""
-TWO_STAGE = "two_stage"
-"""How strategies of two stages begin; the rest says what the second compares, and text has no name."""
-AVERAGES: tuple[Average, ...] = ("released", "unit")
+HALVES: tuple[Half, ...] = get_args(Half)
+AVERAGES: tuple[Average, ...] = get_args(Average)
 SHORTLIST = 15
 """Clips that the first of two stages keeps: EgoCVR, Sec. 5.2."""
 GLOBAL_KS, LOCAL_KS = (1, 5, 10), (1, 2, 3)
@@ -36,22 +30,54 @@ FEWEST = 2
 _Floats = NDArray[np.float32]
 
 
-def composed_places(
-    strategy: Strategy,
-    galleries: Mapping[str, Sequence[Scores2D]],
-    *,
+def composed_scores(
+    half: Half,
     gallery: Scores2D,
-    targets: Sequence[Sequence[int]],
+    *,
     visual: Scores2D | None = None,
     text: Scores2D | None = None,
-    similarities: Scores2D | None = None,
     average: Average = "released",
+) -> Iterator[_Floats]:
+    """The cosine similarities of each query with all clips, float32 (N,), query by query, as `composed_places` takes.
+
+    Args:
+        half: what is compared of a query: its "visual" or its "text" half, or the "average" of both.
+        gallery: features of the clips, N x D, as stored.
+        visual, text: features of the queries' clips and words, queries x D.
+        average: "released" adds the clip's features as stored to the words' of unit length, as the authors' code
+            does, so that long features outweigh the words; "unit" brings both to unit length first.
+
+    Scores are float32, as the released code computes them.
+    Raises ValueError for unknown choices, missing features, values that are not finite, or shapes that do not fit.
+    """
+    if half not in HALVES or average not in AVERAGES:
+        raise ValueError(f"no {half!r} with {average!r}; choose one of {', '.join(HALVES)}; {', '.join(AVERAGES)}")
+    clips = feature_rows(gallery, "the gallery")
+    parts: dict[str, _Floats] = {}
+    for name, values in (("visual", visual), ("text", text)):
+        if half in (name, "average"):
+            if values is None:
+                raise ValueError(f"{half!r} needs the queries' {name} features")
+            parts[name] = feature_rows(values, f"the queries' {name} features")
+    shapes = {name: rows.shape for name, rows in parts.items()}
+    if len({*shapes.values()}) > 1 or any(width != clips.shape[1] for _, width in shapes.values()):
+        raise ValueError(f"the queries' features are {shapes}; expected as many of both, {clips.shape[1]} numbers each")
+    if half == "average":
+        clip = parts["visual"] if average == "released" else unit(parts["visual"])
+        query = (clip + unit(parts["text"])) / np.float32(2)
+    else:
+        query = parts[half]
+    return (row for _, block in products(unit(query), unit(clips)) for row in block)
+
+
+def composed_places(
+    scores: Iterable[Scores2D],
+    galleries: Mapping[str, Sequence[Scores2D]],
+    targets: Sequence[Sequence[int]],
+    *,
+    first: Iterable[Scores2D] | None = None,
     shortlist: int = SHORTLIST,
-    filter_gallery: Scores2D | None = None,
-    filter_visual: Scores2D | None = None,
-    filter_text: Scores2D | None = None,
-    filter_strategy: Half = "visual",
-    kept: Callable[[str, int, NDArray[np.int64], NDArray[np.float32]], None] | None = None,
+    kept: Callable[[str, int, NDArray[np.int64], _Floats], None] | None = None,
 ) -> dict[str, NDArray[np.int64]]:
     """The place of each query's best target among its candidates, int64 (queries,), by gallery.
 
@@ -59,61 +85,40 @@ def composed_places(
     the shortlist; and -1 where a query has fewer than two candidates and is skipped, as the released code does.
 
     Args:
-        strategy: "text" and "visual" compare one half of the query; "average" the mean of both; "two_stage" keeps the
-            `shortlist` candidates that `filter_strategy` ranks first, and ranks those by the text; "two_stage_average"
-            ranks them by the mean of both halves; "cross_attention" and "two_stage_cross_attention" take
-            `similarities`.
-        galleries: each query's candidates, positions in `gallery`, by the galleries' names: scores are computed once
-            for all of them. A position may repeat, and then counts as often.
-        gallery: features of the clips, N x D, as stored: all comparisons are by cosine.
-        targets: each query's targets, positions in `gallery`; the best one counts.
-        visual, text: features of the queries' clips and words, queries x D.
-        similarities: queries x N, of a model that has no feature of a query.
-        average: "released" adds the clip's features as stored to the words' of unit length, as the authors' code
-            does, so that long features outweigh the words; "unit" brings both to unit length first.
+        scores: of each query its similarity with every clip: `composed_scores`, or a matrix queries x N.
+        galleries: each query's candidates, positions among the clips, by the galleries' names. A position may repeat,
+            and then counts as often.
+        targets: each query's targets, positions among the clips; the best one counts.
+        first: the same as `scores` of a first stage, which keeps the `shortlist` candidates that it ranks first.
         shortlist: how many candidates the first stage keeps.
-        filter_gallery, filter_visual, filter_text: the first stage's features, where another model makes the
-            shortlist; default: those of the second stage.
-        filter_strategy: which half of the query the first stage compares.
         kept: is called with a gallery's name, a query's place, its ranked candidates and their scores.
 
-    Scores are float32, as the released code computes them. Ties are broken against the model.
-    Raises ValueError for an unknown strategy, missing features, values that are not finite, positions outside of the
-    gallery, or shapes that do not fit.
+    Ties are broken against the model.
+    Raises ValueError for positions outside of the gallery, or numbers of queries or clips that do not fit.
     """
-    _check_choices(strategy, filter_strategy, average, shortlist)
+    if shortlist < 1:
+        raise ValueError(f"a shortlist has at least one clip, not {shortlist}")
     for candidates in galleries.values():
         if len(targets) != len(candidates):
             raise ValueError(f"targets of {len(targets)} queries, and candidates of {len(candidates)}")
-    size = len(np.asarray(gallery))
-    if strategy in GIVEN:
-        rows = _given(similarities, len(targets), size)
-    else:
-        half = cast("Half", strategy.removeprefix(TWO_STAGE).removeprefix("_") or "text")
-        rows = _compared(half, gallery, visual, text, average, len(targets))
-    first_rows = None
-    if strategy.startswith(TWO_STAGE):
-        filtering = gallery if filter_gallery is None else filter_gallery
-        if (filtered := len(np.asarray(filtering))) != size:
-            raise ValueError(f"the first stage has {filtered} clips, the second {size}")
-        filter_visual = visual if filter_visual is None else filter_visual
-        filter_text = text if filter_text is None else filter_text
-        first_rows = _compared(filter_strategy, filtering, filter_visual, filter_text, average, len(targets))
     places = {name: np.empty(len(targets), np.int64) for name in galleries}
-    for query, scores in enumerate(rows):
-        is_target = np.zeros(len(scores), bool)
-        is_target[_positions(targets[query], len(scores), f"targets of query {query}")] = True
-        by_filter = None if first_rows is None else next(first_rows)
+    stages = zip(scores, repeat(None, len(targets)) if first is None else first, targets, strict=True)
+    for query, (row, of_first, own_targets) in enumerate(stages):
+        own = np.asarray(row)
+        is_target = np.zeros(len(own), bool)
+        is_target[_positions(own_targets, len(own), f"targets of query {query}")] = True
+        if of_first is not None and len(of_first) != len(own):
+            raise ValueError(f"the first stage has {len(of_first)} clips, the second {len(own)}")
         for name, candidates in galleries.items():
-            positions = _positions(candidates[query], len(scores), f"candidates of query {query}")
+            positions = _positions(candidates[query], len(own), f"candidates of query {query}")
             if len(positions) < FEWEST:
                 places[name][query] = SKIPPED
                 continue
-            if by_filter is not None:
-                positions = _shortlisted(positions, by_filter, is_target, shortlist)
-            places[name][query] = _place(scores[positions], is_target[positions])
+            if of_first is not None:
+                positions = _shortlisted(positions, np.asarray(of_first), is_target, shortlist)
+            places[name][query] = _place(own[positions], is_target[positions])
             if kept is not None:
-                kept(name, query, positions, scores[positions])
+                kept(name, query, positions, own[positions])
     return places
 
 
@@ -148,43 +153,6 @@ def chance(sizes: Sequence[int], num_targets: Sequence[int], k: int) -> float:
         misses = np.prod([(size - count - draw) / (size - draw) for draw in range(first)]) if size - count > 0 else 0.0
         hits.append(0.0 if count == 0 else 1.0 - max(float(misses), 0.0))
     return 100 * float(np.mean(hits))
-
-
-def _compared(
-    half: Half, gallery: Scores2D, visual: Scores2D | None, text: Scores2D | None, average: Average, queries: int
-) -> Iterator[_Floats]:
-    """The scores of each query against all clips by the features that one stage compares, in the queries' order."""
-    clips = feature_rows(gallery, "the gallery")
-    parts: dict[str, _Floats] = {}
-    for name, values in (("visual", visual), ("text", text)):
-        if half in (name, "average"):
-            if values is None:
-                raise ValueError(f"the strategy {half!r} needs the queries' {name} features")
-            parts[name] = feature_rows(values, f"the queries' {name} features")
-            if parts[name].shape != (expected := (queries, clips.shape[1])):
-                raise ValueError(f"the queries' {name} features are {parts[name].shape}; expected {expected}")
-    if half == "average":
-        clip = parts["visual"] if average == "released" else unit(parts["visual"])
-        query = (clip + unit(parts["text"])) / np.float32(2)
-    else:
-        query = parts[half]
-    return (row for _, block in products(unit(query), unit(clips)) for row in block)
-
-
-def _given(similarities: Scores2D | None, queries: int, clips: int) -> Iterator[_Floats]:
-    """Similarities that one stage takes as they are."""
-    held = None if similarities is None else np.asarray(similarities)
-    if held is None or held.shape != (queries, clips):
-        raise ValueError(f"similarities of {queries} queries with {clips} clips are needed")
-    return iter(held)
-
-
-def _check_choices(strategy: str, filter_strategy: str, average: str, shortlist: int) -> None:
-    for value, allowed in ((strategy, (*STRATEGIES, *GIVEN)), (filter_strategy, HALVES), (average, AVERAGES)):
-        if value not in allowed:
-            raise ValueError(f"no strategy {value!r}; choose one of {', '.join(allowed)}")
-    if shortlist < 1:
-        raise ValueError(f"a shortlist has at least one clip, not {shortlist}")
 
 
 def _positions(values: Scores2D, size: int, name: str) -> NDArray[np.int64]:
