@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
 import pandas as pd
 
-from perturbations.evaluation.page.names import RetrievalChoice, in_order, row_names
+from perturbations.base import shown
+from perturbations.evaluation.page.names import RetrievalChoice, in_order, needs_all_queries, row_names
 from perturbations.evaluation.page.scores import Scores, mean_of
 from perturbations.evaluation.page.tables import Figure
+from perturbations.tta.methods.registry import baseline
 
 _COLOURS = ("#1b1d21", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07a00", "#6b4ba1", "#8b929c")
 _MARKERS = "so^DvPX<*"
 """Of a method: nine that differ in each, of Okabe's and Ito's colours, dark enough on white."""
 _DASHES = ("-", "--", ":", "-.")
 """Of a model."""
+_MOST = 12  # lines that are told apart
+_OTHER: dict[str, Any] = {"color": "#d3d6dc", "linewidth": 0.8, "zorder": 1}
 _ACROSS = 5  # plots in a row
 _LETTERS = 190  # of a line of the legend
 _LEAST_SPAN = 10.0  # percent points: smaller differences are no more than they look
@@ -67,28 +72,34 @@ def _points(scores: Scores, scenarios: pd.DataFrame) -> Iterator[tuple[str, str,
 
 
 def _drawn(frame: pd.DataFrame) -> str:
-    """The SVG of the rows of `_points`: colours and markers tell methods apart, dashes models."""
+    """The SVG of the rows of `_points`: by colour and marker a method, by dashes a model; of many some are grey."""
     from matplotlib import rc_context  # late: it takes a second to load
     from matplotlib.figure import Figure as Plots
 
-    names, methods, models = (list(dict.fromkeys(frame[name])) for name in ("plot", "method", "model"))
-    methods = in_order(methods)
+    names, models = (list(dict.fromkeys(frame[name])) for name in ("plot", "model"))
+    methods = _told_apart(frame, min(len(_COLOURS), max(2, _MOST // len(models))))
     across = min(len(names), _ACROSS)
     rows = -(-len(names) // across)
     runs = list(product(models, methods))
-    labels = dict(zip(runs, row_names(runs)[1], strict=True))
+    # A space, as matplotlib leaves out what begins with an underscore.
+    named = (shown.line(f" {name}" if name.startswith("_") else name) for name in row_names(runs)[1])
+    labels = dict(zip(runs, named, strict=True))
     columns = max(1, _LETTERS // (8 + max(map(len, labels.values()))))
-    with rc_context(_STYLE):
+    with rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has the font
         figure = Plots(figsize=(11, 0.6 + 0.16 * -(-len(labels) // columns) + 1.9 * rows), layout="constrained")
         plots = figure.subplots(rows, across, sharex=True, sharey=True, squeeze=False).ravel()
         lines: dict[str, Any] = {}
         for axes, name in zip(plots, names, strict=False):
-            axes.set_title(name, loc="left", weight="bold")
+            axes.set_title(shown.line(name), loc="left", weight="bold")
             for (model, method), own in frame[frame["plot"] == name].groupby(["model", "method"], sort=False):
-                place = methods.index(method) % len(_COLOURS)
                 dash = _DASHES[models.index(model) % len(_DASHES)]
-                look = {"color": _COLOURS[place], "marker": _MARKERS[place]}
-                (lines[labels[model, method]],) = axes.plot(own["x"], own["value"], dash, **look)
+                look = _OTHER
+                if method in methods:
+                    place = methods.index(method)
+                    look = {"color": _COLOURS[place], "marker": _MARKERS[place]}
+                (line,) = axes.plot(own["x"], own["value"], dash, **look)
+                lines[labels.get((model, method), "other methods")] = line
             axes.set_xticks(sorted(set(frame["x"])))
             axes.set_ylim(*_bounds(frame["value"]))
         for axes in plots[len(names) :]:
@@ -99,6 +110,14 @@ def _drawn(frame: pd.DataFrame) -> str:
         svg = io.StringIO()
         figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return f"<svg {' '.join(svg.getvalue().partition('<svg')[2].split())}\n"
+
+
+def _told_apart(frame: pd.DataFrame, most: int) -> list[str]:
+    """The methods whose lines have looks of their own: the model as it is, and the best that answer each batch."""
+    means = frame.groupby("method")["value"].mean()
+    plain = baseline().name
+    best = sorted(means.index, key=lambda name: (name != plain, needs_all_queries(name), -means[name]))
+    return in_order(best[:most])
 
 
 def _bounds(values: pd.Series) -> tuple[float, float]:

@@ -45,15 +45,14 @@ _BRIEF = ("clean", "mean", _LOSS)
 """The columns whose changes, intervals and deviations the page shows; the CSV has those of all."""
 _R1 = "recall_at_1"
 
-_WITH_INTERVALS = (
+_CHANGES = (
     "Small: change against {baseline}, and its 95 % interval (paired bootstrap over queries, the captions of a clip "
-    "together); of {baseline}, the interval of the value. Bold: best, its difference to every other row is off zero "
-    "(Holm, 5 % per column). ≈: best, and rows that are not separable from it; no mark where none is. Underlined: "
-    "second best."
+    "together); of {baseline}, the interval of the value."
 )
-_SMALL = (
-    "Small: 95 % interval over queries. Bold: best; ≈: not separable from the best (Holm, 5 % per column), no mark "
-    "where none is; underlined: second best."
+_VALUES = "Small: 95 % interval over queries."
+_MARKS = (
+    "Bold: best, its difference to every other row is off zero (Holm, 5 % per column). ≈: best, and rows that are not "
+    "separable from it; no mark where none is. Underlined: second best."
 )
 _WITHOUT_INTERVALS = "Small: change against {baseline}. Bold: best; underlined: second best; without intervals."
 _OF_SOME = "Some models have no intervals: bold is then the best value."
@@ -79,7 +78,6 @@ def of_retrieval(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[
         every = [mean_of(own) if len(own) else None for own in boards]
         columns = {("", "mean"): every, ("", _LOSS): every, **columns}
     columns = {**clean, **columns}
-    yield f"{where}: N = {_counts(models, boards)}"
     yield _table(models, choice, boards, _R1, columns, at)
     yield from (" ".join(_facts(scores, own, choice.suite)) for scores, own in zip(models, boards, strict=True))
     yield from _warnings(models, choice.suite, boards)
@@ -124,21 +122,21 @@ def _table(
     *,
     on_page: bool = True,
 ) -> PageTable:
-    corner, names = row_names((own.model, method) for own in models for method in own.methods)
+    rows = [(scores, method) for scores in models for method in scores.methods]
+    corner, names = row_names((scores.model, method) for scores, method in rows)
     cells = {
         name: (_lost if name == ("", _LOSS) else _compared)(models, of_models, metric)
         for name, of_models in columns.items()
         if name != ("", _LOSS) or metric in _WITH_LOSS
     }
-    if not any(cell.value for cell in cells.get(("", _LOSS), ())):
-        cells.pop(("", _LOSS), None)
-    table = pd.DataFrame(cells, pd.Index(names))
+    unknown = [head for head in (("", "clean"), ("", _LOSS)) if not any(cell.value for cell in cells.get(head, ()))]
+    table = pd.DataFrame({head: own for head, own in cells.items() if head not in unknown}, pd.Index(names))
     return PageTable(
         f"{METRICS[metric]}: {where}",
         corner,
         table,
-        " ".join(_note(models, boards, metric, columns)),
-        guide=_guide(models, choice, metric, ("", _LOSS) in columns),
+        " ".join(_note(models, boards, _without_effect(rows, table))),
+        guide=_guide(models, choice, metric, ("", _LOSS) in table),
         style="board",
         brief=_BRIEF,
         has_files=on_page and metric == _R1,
@@ -152,8 +150,8 @@ def _guide(models: Sequence[Scores], choice: RetrievalChoice, metric: str, has_l
     sampled = any(scores.sampled for scores in models) and metric not in _LOWER
     is_compared = any(scores.reference == methods.baseline().name for scores in models)
     guide = [
-        (sampled and is_compared, _WITH_INTERVALS.format(baseline=title)),
-        (sampled and not is_compared, _SMALL),
+        (sampled, _CHANGES.format(baseline=title) if is_compared else _VALUES),
+        (sampled, _MARKS),
         (not sampled, _WITHOUT_INTERVALS.format(baseline=title)),
         (sampled and not all(scores.sampled for scores in models), _OF_SOME),
         (metric in _WITH_LOSS and has_loss, _OF_LOSS),
@@ -164,14 +162,14 @@ def _guide(models: Sequence[Scores], choice: RetrievalChoice, metric: str, has_l
     return " ".join(text for holds, text in guide if holds)
 
 
-def _note(models: Sequence[Scores], boards: Sequence[pd.DataFrame], metric: str, columns: _Columns) -> Iterator[str]:
+def _note(models: Sequence[Scores], boards: Sequence[pd.DataFrame], same: Sequence[str]) -> Iterator[str]:
     """What a table has of its own: who changes nothing, who is not marked, and how many queries and items there are."""
-    if same := _without_effect(models, metric, columns):
+    if same:
         yield f"As {methods.baseline().title} in every column: {_labels(same)}."
     if lost := in_order(name for scores in models for name in scores.collapsed):
         yield f"Not marked: {_labels(lost)}, whose clean R@1 lost more than its own interval."
     queries, missing, gallery = _counted(models, boards)
-    yield f"N {queries}, missing {missing}, gallery {gallery}."
+    yield f"N = {queries} queries, {missing} missing; gallery of {gallery}."
     least = int(gallery.partition("-")[0].replace(",", ""))
     means = any(scores.rows["gallery_mean"].notna().any() for scores in models)  # of galleries of several sizes
     if least <= max(RECALLS.values()) and not means:
@@ -182,21 +180,13 @@ def _labels(names: Iterable[str]) -> str:
     return ", ".join(map(method_label, names))
 
 
-def _without_effect(models: Sequence[Scores], metric: str, columns: _Columns) -> list[str]:
-    """The methods that change no column of any model that has them and the baseline, in any resample."""
+def _without_effect(rows: Sequence[tuple[Scores, str]], table: pd.DataFrame) -> list[str]:
+    """The methods that, of every model that has them and the baseline, have no change in any column."""
     baseline = methods.baseline().name
-    compared = [(scores, place) for place, scores in enumerate(models) if baseline in scores.methods]
-    changing = {
-        name
-        for of_models in columns.values()
-        for scores, place in compared
-        if (column := of_models[place]) is not None
-        for name in scores.methods
-        if not np.array_equal(
-            scores.estimate(metric, name, column), scores.estimate(metric, baseline, column), equal_nan=True
-        )
-    }
-    return in_order({name for scores, _ in compared for name in scores.methods} - changing - {baseline})
+    cells = zip(rows, table.itertuples(index=False, name=None), strict=True)
+    known = [(method, line) for (scores, method), line in cells if scores.reference == baseline != method]
+    changing = {method for method, line in known if any(own.change or own.low or not own.value for own in line)}
+    return in_order({method for method, _ in known} - changing)
 
 
 def _compared(models: Sequence[Scores], columns: Sequence[pd.Series | None], metric: str) -> list[Cell]:
@@ -220,7 +210,7 @@ def _compared(models: Sequence[Scores], columns: Sequence[pd.Series | None], met
             span = span_of(change)
             if scores.reference != baseline or method == baseline:
                 cell |= _ends(scores.own_span(metric, column, own))
-            elif any(value == value and float(format(value, form)) for value in (change[0], *(span or ()))):
+            elif _is_seen(form, change[0], *(span or ())):
                 cell |= {"change": float(change[0]), **_ends(span)}
             cells.append(cell)
         competing.append(scores.competing(estimates))
@@ -240,8 +230,15 @@ def _lost(models: Sequence[Scores], columns: Sequence[pd.Series | None], metric:
         reference = losses[scores.reference]
         for method, own in losses.items():
             has_own = method == scores.reference or not np.array_equal(own, reference)
-            cells.append(cell_of(form_of(metric), value=float(own[0]), **_ends(span_of(own) if has_own else None)))
+            span = span_of(own) if has_own else None
+            seen = span if span and _is_seen(form_of(metric), *span) else None
+            cells.append(cell_of(form_of(metric), value=float(own[0]), **_ends(seen)))
     return cells
+
+
+def _is_seen(form: str, *values: float) -> bool:
+    """Whether one of the values is not 0 as it is written."""
+    return any(value == value and float(format(value, form)) for value in values)
 
 
 def _ends(span: IntervalSpan | None) -> dict[str, float | None]:
@@ -279,20 +276,13 @@ def _listed(severities: Sequence[int]) -> str:
 
 
 def _counted(models: Sequence[Scores], boards: Sequence[pd.DataFrame]) -> list[str]:
-    """The numbers of queries, missing queries and gallery items of scenarios, of the clean one where there are none.
+    """The numbers of queries, missing queries and gallery items of scenarios, of all where there are none.
 
     Each is a number, or the least and the greatest of several.
     """
-    of_clean = [scores.scenarios.reindex(scores.clean.index).dropna(subset="queries") for scores in models]
-    known = pd.concat(of_clean if all(board.empty for board in boards) else boards)
+    known = pd.concat(boards if any(map(len, boards)) else [scores.scenarios for scores in models])
     ranges = known[["queries", "missing_queries", "gallery"]].agg(["min", "max"]).astype(int).items()
     return [f"{low:,}" if low == high else f"{low:,}-{high:,}" for _, (low, high) in ranges]
-
-
-def _counts(models: Sequence[Scores], boards: Sequence[pd.DataFrame]) -> str:
-    queries, _, gallery = _counted(models, boards)
-    says = " Intervals: 95 %; significant: 5 %, with Holm's correction." if models[0].sampled else ""
-    return f"{queries} queries, gallery of {gallery}.{says}"
 
 
 def _warnings(models: Sequence[Scores], suite: str, boards: Sequence[pd.DataFrame]) -> Iterator[str]:
@@ -313,33 +303,38 @@ def _facts(scores: Scores, board: pd.DataFrame, suite: str) -> Iterator[str]:
     reference = scores.reference
     is_plain = reference == methods.baseline().name
     clean = scores.value(_R1, reference, scores.clean)
-    text = f"{scores.model}{'' if is_plain else f' by {method_label(reference)}'}: R@1 {clean:.1f} % clean"
-    if RANDOM in scores.methods:
-        text += f" ({scores.value(_R1, RANDOM, scores.clean):.1f} % in random order)"
-    if board.empty:
-        yield f"{text}."
-        return
+    says = [f"{clean:.1f} % clean"] if clean == clean else []
+    if says and RANDOM in scores.methods:
+        says[0] += f" ({scores.value(_R1, RANDOM, scores.clean):.1f} % in random order)"
     column = mean_of(board)
     perturbed = scores.estimate(_R1, reference, column)
+    if len(board):
+        says.append(_under(scores, board, suite, float(perturbed[0]), clean))
+    yield f"{scores.model}{'' if is_plain else f' by {method_label(reference)}'}: R@1 {', '.join(says) or 'unknown'}."
+    if is_plain and len(board):
+        yield from _of_methods(scores, column, perturbed)
+
+
+def _under(scores: Scores, board: pd.DataFrame, suite: str, perturbed: float, clean: float) -> str:
+    """The mean under a suite, and its loss."""
     severities = sorted({own for own in board["severity"] if own is not None})
     at = f"severity {_listed(severities).replace(' to ', '-')}" if severities else "mixed"
-    loss = scores.loss(reference, column)
+    if perturbed != perturbed:
+        return f"without a mean under {suite} ({at}), as it was not run in every scenario"
+    text = f"{perturbed:.1f} % under {suite} ({at})"
+    loss = scores.loss(scores.reference, mean_of(board))
     if np.isnan(loss[0]):
-        lost = "; the clean result of the same queries and gallery is not known"
-    else:
-        lost = f", a loss of {_points(loss, '.1f')}"
-        same = float(loss[0] + perturbed[0])
-        lost += f" against {same:.1f} % of the same queries unperturbed" if abs(same - clean) > 1e-9 else ""
+        return f"{text}; the clean result of the same queries and gallery is not known"
+    same = float(loss[0] + perturbed)
+    text += f", a loss of {_points(loss, '.1f')}"
+    text += f" against {same:.1f} % of the same queries unperturbed" if abs(same - clean) > 1e-9 else ""
     names = board["perturbation"].str.cat(board["text_perturbation"].map(lambda name: f" + {name}" if name else ""))
-    losses = {name: float(scores.loss(reference, mean_of(own))[0]) for name, own in board.groupby(names, sort=False)}
-    known = {name: value for name, value in losses.items() if value == value}
-    if len(known) > 1:
-        most, least = max(known, key=known.__getitem__), min(known, key=known.__getitem__)
-        ends = f"most under {most}: {number(known[most], '.1f')}; least under {least}: {number(known[least], '.1f')}"
-        lost += f" ({ends})"
-    yield f"{text}, {perturbed[0]:.1f} % under {suite} ({at}){lost}."
-    if is_plain:
-        yield from _of_methods(scores, column, perturbed)
+    losses = {name: scores.loss(scores.reference, mean_of(own))[0] for name, own in board.groupby(names, sort=False)}
+    if len(losses) > 1:
+        most, least = max(losses, key=losses.__getitem__), min(losses, key=losses.__getitem__)
+        text += f" (most under {most}: {number(losses[most], '.1f')}; least under {least}: "
+        text += f"{number(losses[least], '.1f')})"
+    return text
 
 
 def _of_methods(scores: Scores, column: pd.Series, baseline: Estimate) -> Iterator[str]:
@@ -367,5 +362,5 @@ def _of_methods(scores: Scores, column: pd.Series, baseline: Estimate) -> Iterat
 
 def _points(change: Estimate, form: str = "+.1f") -> str:
     span = span_of(change)
-    interval = f" [{number(span[0], form)}, {number(span[1], form)}]" if span else ""
+    interval = f" [{number(span[0], form)}, {number(span[1], form)}]" if span and _is_seen(form, *span) else ""
     return f"{number(float(change[0]), form)} points{interval}"

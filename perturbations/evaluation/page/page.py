@@ -144,16 +144,12 @@ def _banner(frame: pd.DataFrame) -> list[str]:
             stands_in = maker in ("offline", "demo_encoder") or role == "severities"
             if stands_in or (role == "captions" and models_registry.stand_ins() & set(maker.split(" + "))):
                 offline.setdefault(role, set()).add(maker)
-    sentences = {
-        "retrieval": "Retrieval: a small encoder that the workflow trained on synthetic scenes.",
-        "captions": "Captions were perturbed or compared by {}.",
-        "severities": "Severities are not the published ones: {}.",
+    words = {
+        "retrieval": "a small encoder that the workflow trained on synthetic scenes",
+        "captions": "perturbed or compared by {}",
+        "severities": "{}, not the published ones",
     }
-    order = ["retrieval", *sorted(offline.keys() - sentences.keys()), "captions", "severities"]
-    return [
-        sentences.get(role, f"{role.replace('_', ' ').capitalize()}: the offline backend.").format(
-            ", ".join(sorted(offline[role]))
-        )
-        for role in order
-        if role in offline
-    ]
+    says = {
+        role: words.get(role, "the offline backend").format(", ".join(sorted(own))) for role, own in offline.items()
+    }
+    return [f"{role.replace('_', ' ').capitalize()}: {text}." for role, text in sorted(says.items())]

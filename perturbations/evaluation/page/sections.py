@@ -101,7 +101,8 @@ def examples(frame: pd.DataFrame, ranks: Sequence[Path], queries: Sequence[Path]
     for path in queries if ranks else ():
         names = ("dataset", "query_id", "clip_id", "instruction", "targets")
         asked = files.read_columns(path, *names).to_pandas().set_index("query_id")
-        of_dataset = rows[rows["dataset"].isin(asked["dataset"])]
+        of_several = rows["dataset"].nunique() > 1  # the name of one may be another one's of its results
+        of_dataset = rows[rows["dataset"].isin(asked["dataset"])] if of_several else rows
         if len(of_dataset):
             parts.append(_examples(of_dataset, asked, path, ranks))
     return Section("Examples", parts, "examples")
@@ -124,7 +125,7 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
         return f"{narrations[name]} ({name})" if narrations.get(name) else name
 
     targets = [list(dict.fromkeys(json.loads(text))) for text in known["targets"]]
-    first = [[name for name, _ in json.loads(text or "[]")][:_RETRIEVED] for text in known["retrieved"]]
+    first = [[name for name, _ in json.loads(text)][:_RETRIEVED] for text in known["retrieved"].fillna("[]")]
     columns = {
         "clip": map(clip, known["clip_id"]),
         "instruction": known["instruction"],

@@ -18,6 +18,8 @@ _LONGEST = 80  # letters of a file's name
 _LATEX_LETTERS = 90  # that a line of a table in \footnotesize holds beside the margins of a page
 _LATEX_LINES = 45  # that a page holds below rotated headings
 _LATEX_GAP = 2  # letters between two columns
+_BEYOND_PDFLATEX = re.compile("[\u0180-\u200f\u2200-\U0010ffff]")
+_OF_UNICODE = "% for LuaLaTeX or XeLaTeX, and a font that has these letters\n"
 
 
 class Cell(NamedTuple):
@@ -82,7 +84,6 @@ class PageTable:
     has_files: bool = False
     on_page: bool = True
     file: str = ""
-    kind: str = "table"
 
     @property
     def heads(self) -> list[tuple[str, str]]:
@@ -106,22 +107,15 @@ class PageTable:
     def body(self) -> list[tuple[str, tuple[Cell, ...]]]:
         """The name of each row, and its cells as the page shows them.
 
-        Without what is not `brief`, zero deviations, and marks of all rows.
+        Without what is not `brief`, and zero deviations.
         """
         columns = []
         for (_, name), (_, column) in zip(self.heads, self.frame.items(), strict=True):
-            cells = [cell._replace(std=cell.std if cell.std.strip("0.") else "") for cell in _marked(column)]
+            cells = [cell._replace(std=cell.std if cell.std.strip("0.") else "") for cell in column]
             if self.brief and name not in self.brief:
                 cells = [Cell(cell.value, mark=cell.mark) for cell in cells]
             columns.append(cells)
         return list(zip(map(str, self.frame.index), zip(*columns, strict=True), strict=True))
-
-
-def _marked(column: Iterable[Cell]) -> list[Cell]:
-    """The cells of a column, without marks where no row is separable from another."""
-    cells = list(column)
-    is_tied = {cell.mark for cell in cells if cell.value} == {"tie"}
-    return [cell._replace(mark="") for cell in cells] if is_tied else cells
 
 
 def text_frame(columns: Mapping[str, Iterable[str]], names: Iterable[str]) -> pd.DataFrame:
@@ -137,7 +131,6 @@ class Figure:
     alt: str
     caption: str
     file: str = ""
-    kind: str = "figure"
 
     @property
     def source(self) -> str:
@@ -152,7 +145,6 @@ class Section:
     title: str
     parts: Sequence[PagePart] = ()
     anchor: str = ""
-    kind: str = "folded"
 
 
 PagePart = PageTable | Figure | Section | str
@@ -202,8 +194,7 @@ def _lines(table: PageTable, escape: Callable[[str], str], best: str, second: st
     """The headings, the rows and the note, without what only the page shows: what stands small below a value."""
     forms = {"best": best, "second": second, "tie": escape("≈") + "{}"}
     columns = [
-        [forms.get(own.mark, "{}").format(escape(own.spread)) for own in _marked(table.frame[head])]
-        for head in table.frame
+        [forms.get(own.mark, "{}").format(escape(own.spread)) for own in table.frame[head]] for head in table.frame
     ]
     heads = [escape(text) for text in (table.corner, *(" ".join(filter(None, head)) for head in table.heads))]
     names = [escape(str(name)) for name in table.frame.index]
@@ -233,7 +224,8 @@ def as_latex(table: PageTable) -> str:
         panel = [" & ".join([line[0], *(line[1 + place] for place in places)]) + r" \\" for line in part]
         lines += [rf"\begin{{tabular}}{{l{'r' * len(places)}}}", r"\toprule", panel[0], r"\midrule", *panel[1:]]
         lines += [r"\bottomrule", r"\end{tabular}\par\medskip"]
-    return "\n".join([*lines, f"{note}}}", ""])
+    text = "\n".join([*lines, f"{note}}}", ""])
+    return f"{_OF_UNICODE}{text}" if _BEYOND_PDFLATEX.search(text) else text
 
 
 def _panels(table: PageTable) -> list[list[int]]:
@@ -258,8 +250,12 @@ _LATEX: dict[str, str | int | None] = {
     "≈": r"$\approx$",
     "±": r"$\pm$",
     "†": r"\dag{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
 }
 _LATEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
+_LATEX |= {letter: f"{{{letter}}}" for letter in "[*"}  # after a line's end they are options
 
 
 def _latex(text: str) -> str:
