@@ -142,7 +142,8 @@ def _entry(path: Path, kind: str, beside: Sequence[Path], output: Path) -> dict[
         links += [(words("videos"), clips)] if kind == VIDEOS.name and clips.is_dir() else []
         count, noun = shown.plural(files.stored_rows(path), "row"), "captions" if kind == TEXTS.name else words("clips")
         if listed := sets.read_listed(path):
-            count = f"{listed.complete:,} of {listed.listed:,} {noun}, {listed.scenarios:,} scenarios"
+            scenarios = shown.plural(listed.scenarios, "scenario")
+            count = f"{listed.complete:,} of {listed.listed:,} {noun}, {scenarios}"
     pictures = [pages.href(other, output) for other in beside if other.name == layout.name("preview")]
     return {
         "name": name,
