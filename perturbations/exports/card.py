@@ -70,10 +70,8 @@ def language(corpus: ExportedCorpus) -> str | None:
 
 def lost(corpus: ExportedCorpus) -> str:
     """What was left out, in a sentence without its end; empty where all is there."""
-    of_captions = corpus.records == "captions"
-    count = corpus.lost if of_captions else len(corpus.left_out)
-    noun = "caption" if of_captions else corpus.in_words("clip")
-    return f"{shown.plural(count, noun)} {'was' if count == 1 else 'were'} left out" if count else ""
+    count = len(corpus.left_out)
+    return f"{shown.plural(count, corpus.in_words('clip'))} {'was' if count == 1 else 'were'} left out" if count else ""
 
 
 def finish(

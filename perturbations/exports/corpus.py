@@ -94,7 +94,7 @@ class ExportedCorpus:
         quarantined, failed: the rows without a clip, and the clips whose videos could not be written.
         written, kept: the numbers of videos that were written, and that were there before.
         videos: the identities of the exported clips.
-        count, lost: the numbers of exported rows, and of captions that were left out because they have no clip.
+        count: the number of exported rows.
     """
 
     request: Request
@@ -119,7 +119,6 @@ class ExportedCorpus:
     failed: list[LeftOut] = field(default_factory=list)
     videos: set[tuple[str, ...]] = field(default_factory=set)
     count: int = 0
-    lost: int = 0
 
     def scenarios(self) -> Iterator[tuple[str, list[ExportedClip]]]:
         """The complete clips of one scenario after another, clean ones last, sorted by item."""

@@ -86,13 +86,11 @@ def _write_with_clips(texts: ExportedCorpus, data: Path) -> None:
     of_item = {clip.row.item_id: path.relative_to(data).as_posix() for clip, (path, *_) in placed.items()}
     if not of_item:
         raise ManifestError(f"{texts.request.manifest}: no caption has a clip that can be exported")
-    every = list(texts.captions_by_scenario())
     parts = (
         [{"file_name": of_item[row.item_id], **columns.of_caption(row)} for row in rows if row.item_id in of_item]
-        for _, rows in every
+        for _, rows in texts.captions_by_scenario()
     )
     texts.count = columns.write(data / _METADATA, columns.CAPTION.insert(0, _FILE_NAME), parts)
-    texts.lost = sum(len(rows) for _, rows in every) - texts.count
     everything = card.config("default", [f"data/{_METADATA}", f"data/{_VIDEOS}/**"])
     _finish(texts, [data / _METADATA], [*placed.values()], [everything])
 

@@ -103,7 +103,6 @@ def write_captions(request: Request) -> Exported:
             perturbed = {name: getattr(rows[0], name, None) for name in ("suite", "perturbation", "severity")}
             scenarios[scenario] = _asking(request, scenario, members, videos, _on(perturbed, "query"))
         texts.count += len(members)
-        texts.lost += len(rows) - len(members)
     _finish(texts, {"t2v": scenarios}, "Queries are")
     return texts.result(shown.plural(texts.count, "caption"))
 
