@@ -6,8 +6,9 @@ It is of the bytes, so that a copy of a folder is the same model. No NumPy: Snak
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from perturbations.base import storage
 from perturbations.base.records import digest
@@ -37,18 +38,18 @@ def sha256(config: configuration.Config) -> str | None:
         hashes = {name: storage.sha256(path) for name, path in files.items()}
     except OSError:
         hashes = {}
-    if hashes and (code := _code_of_backbone(files.get("config.json", Path()))):
-        hashes["backbone"] = code
+    if hashes and (code := backbones.code(str(described(wanted.pretrained, wanted.revision).get("model_type")))):
+        hashes["backbone"] = code  # where the architecture is not this package's
     return digest(hashes) if hashes else _as_checked(config)
 
 
-def _code_of_backbone(path: Path) -> str | None:
-    """The hash of the file that declares the model's architecture, where that is not this package's."""
+def described(pretrained: str, revision: str | None) -> Mapping[str, Any]:
+    """The model's config.json; empty where there is none to read: the job that loads the model says what is wrong."""
     try:
-        architecture = json.loads(path.read_bytes())["model_type"]
-    except (OSError, ValueError, KeyError, TypeError):  # the job that loads it says what is wrong
-        return None
-    return backbones.code(str(architecture))
+        held = json.loads(dict(_loaded(pretrained, revision))["config.json"].read_bytes())
+    except (OSError, ValueError, KeyError, RecursionError):
+        return {}
+    return held if isinstance(held, dict) else {}
 
 
 def _as_checked(config: configuration.Config) -> str | None:

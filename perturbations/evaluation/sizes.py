@@ -5,12 +5,14 @@ Rates were measured (docs/measurements/performance.md). No NumPy: Snakemake impo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from perturbations.config import sections as configuration
 from perturbations.corpus import costs
 from perturbations.corpus.sharding import DatasetPlan
-from perturbations.evaluation import planning
+from perturbations.evaluation import model_files, planning
+from perturbations.evaluation.backbones import registry as backbones
 from perturbations.evaluation.rows import Run
 from perturbations.evaluation.section import Evaluation
 from perturbations.tta.methods import registry as methods
@@ -19,14 +21,12 @@ from perturbations.tta.methods import registry as methods
 
 _MIB = 2**20
 
-_TOWERS = {
-    "v2t": {True: 50 * 768 * 12, False: 17 * 96 * 3},
-    "t2v": {True: 77 * 512 * 12, False: 32 * 96 * 2},
-}
-"""Tokens per image or text x width x layers of the tower whose LayerNorms adapt: of ViT-B/32, and of the demo's."""
+_DEMO = {"v2t": 17 * 96 * 3, "t2v": 32 * 96 * 2}
+"""Tokens per image or text x width x layers of the tower whose LayerNorms adapt, of the demo's encoder."""
 
-_PER_LAYER = {"v2t": 20, "t2v": 25}
-"""Numbers that a step keeps per token, in units of the width: measured 16 and 23, with SAR's two passes too."""
+_PER_LAYER, _OWN_PASS = {"v2t": 20, "t2v": 25}, 12
+"""Numbers that a step keeps per token, in units of the width, and of images in the pass of `tta.towers`; measured 16,
+23 and 10, with SAR's two passes too."""
 
 _PAIRS_MIB = 800
 """X-Pool's vectors of pairs of a text and a video, at most (`tta.gallery.PAIRS`)."""
@@ -46,9 +46,30 @@ def job_memory_mb(config: configuration.Config, runs: Sequence[Run], plan: Datas
     total = model_mib(config) + (similarities + features) // _MIB + len(runs) * (1 + queries // 1000)
     total += _PAIRS_MIB if wanted.model == "xpool" else 0
     if not wanted.gpus and any(methods.method(run.method).adapts for run in runs):
-        per_query = _TOWERS[direction][wanted.pretrained is not None] * asking_frames
-        total += 4 * _PER_LAYER[direction] * wanted.batch_size * per_query // _MIB
+        kept = _OWN_PASS if clips_ask and _has_own_pass(wanted) else _PER_LAYER[direction]
+        total += 4 * kept * wanted.batch_size * asking_frames * _tower(wanted, direction) // _MIB
     return mb(total)
+
+
+def _described(wanted: Evaluation) -> Mapping[str, Any]:
+    return {} if wanted.pretrained is None else model_files.described(wanted.pretrained, wanted.revision)
+
+
+def _has_own_pass(wanted: Evaluation) -> bool:
+    declared = backbones.backbones().get(str(_described(wanted).get("model_type", "clip")))
+    return declared is not None and declared.own_pass
+
+
+def _tower(wanted: Evaluation, direction: str) -> int:
+    """Tokens per image or text x width x layers of the tower whose LayerNorms adapt; what is not said is ViT-B/32's."""
+    if wanted.pretrained is None:
+        return _DEMO[direction]
+    images = direction == "v2t"
+    part = _described(wanted).get("vision_config" if images else "text_config")
+    told = {name: value for name, value in (part if isinstance(part, dict) else {}).items() if isinstance(value, int)}
+    patches = told.get("image_size", 224) // max(1, told.get("patch_size", 32))
+    tokens = patches**2 + 1 if images else min(77, told.get("max_position_embeddings", 77))
+    return tokens * told.get("hidden_size", 768 if images else 512) * told.get("num_hidden_layers", 12)
 
 
 def gallery_memory_mb(config: configuration.Config, plan: DatasetPlan) -> int:
@@ -72,7 +93,9 @@ def mb(mib: int) -> int:
 # --- time -------------------------------------------------------------------------------------------------------------
 
 _PER_FRAME, _PER_TEXT = 0.09, 0.3
-"""CPU seconds of ViT-B/32 per frame and per text."""
+"""CPU seconds of ViT-B/32 per frame and per text; a larger tower takes more."""
+
+_VIT_B32 = {"v2t": 50 * 768 * 12, "t2v": 77 * 512 * 12}
 
 _ADAPTING = 6
 """Passes of a method that learns, in units of one without: TCR with 3 steps."""
@@ -108,5 +131,7 @@ def job_seconds(config: configuration.Config, runs: Sequence[Run], plan: Dataset
 
 def _seconds(config: configuration.Config, plan: DatasetPlan, modality: planning.Modality) -> float:
     """Of encoding all clips or captions once."""
-    frames = plan.listed * config.evaluation.num_frames * _PER_FRAME
-    return (frames if modality == "clips" else plan.captions * _PER_TEXT) * (_ON_GPU if config.evaluation.gpus else 1)
+    wanted, direction = config.evaluation, "v2t" if modality == "clips" else "t2v"
+    seconds = plan.listed * wanted.num_frames * _PER_FRAME if modality == "clips" else plan.captions * _PER_TEXT
+    larger = max(1.0, _tower(wanted, direction) / _VIT_B32[direction])
+    return seconds * larger * (_ON_GPU if wanted.gpus else 1)
