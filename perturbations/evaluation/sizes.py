@@ -21,7 +21,7 @@ from perturbations.tta.methods import registry as methods
 
 _MIB = 2**20
 
-_DEMO = {"v2t": 17 * 96 * 3, "t2v": 32 * 96 * 2}
+_DEMO = {"v2t": 17 * 64 * 3, "t2v": 32 * 64 * 2}
 """Tokens per image or text x width x layers of the tower whose LayerNorms adapt, of the demo's encoder."""
 
 _PER_LAYER, _OWN_PASS = {"v2t": 20, "t2v": 25}, 12
@@ -57,7 +57,7 @@ def _described(wanted: Evaluation) -> Mapping[str, Any]:
 
 def _has_own_pass(wanted: Evaluation) -> bool:
     declared = backbones.backbones().get(str(_described(wanted).get("model_type", "clip")))
-    return declared is not None and declared.own_pass
+    return wanted.pretrained is not None and declared is not None and declared.own_pass
 
 
 def _tower(wanted: Evaluation, direction: str) -> int:
