@@ -213,7 +213,7 @@ def _check_captions(config: configuration.Config, run: Run, plans: Plans, kind: 
     for name in taken:
         if not plans(name).captions:
             key = f"datasets.{name}.annotations"
-            text = f"{key}: no clip has a caption, and the retrieval on {run.dataset} needs those of {name}"
+            text = f"{key}: no clip has a caption that the retrieval on {run.dataset} could use"
             raise ConfigError(config.places.before(key, text))
 
 
