@@ -6,7 +6,7 @@ version), Qiu et al. (`mm_robustness`) and EgoCVR (`egocvr`), with what the pape
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -58,9 +58,6 @@ HASHES: Final[Mapping[tuple[str, int], tuple[str, str]]] = MappingProxyType(
 )
 """What tells the splits that public files list from others of their size: hashes of the ids of the items, and of these
 with the captions. `manifest.sets.ids_sha256` makes the first, and an evaluation the second."""
-
-_OF_RETRIEVAL: Final = ("mmi", "mean_recall", "gamma_a", "gamma_r", "rsum")
-"""The metrics of retrieval beside `recall_at_<k>`; others are of captions, hubness and cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +133,6 @@ class Published:
         """The number; of recall and MMI in percent."""
         return float(self.printed)
 
-    @property
-    def is_retrieval(self) -> bool:
-        """Whether it is of retrieval, not of captions, hubness or cost."""
-        return self.metric in _OF_RETRIEVAL or self.metric.startswith("recall_at_")
-
 
 _NAMES: Final = tuple(column.name for column in fields(Published))
 PRINTED: Final = _NAMES[: _NAMES.index("status")]
@@ -148,30 +140,21 @@ PRINTED: Final = _NAMES[: _NAMES.index("status")]
 
 
 @cache
-def _by_table() -> dict[tuple[str, str], tuple[Published, ...]]:
+def cells() -> tuple[Published, ...]:
+    """Every cell of every table."""
     import pyarrow.parquet as pq
 
     columns = pq.read_table(_FILE, columns=list(_NAMES)).to_pydict()
-    groups: dict[tuple[str, str], list[Published]] = {}
-    for values in zip(*(columns[name] for name in _NAMES), strict=True):
-        cell = Published(*values)
-        groups.setdefault((cell.paper, cell.table), []).append(cell)
-    return {key: tuple(members) for key, members in groups.items()}
+    return tuple(Published(*own) for own in zip(*(columns[name] for name in _NAMES), strict=True))
 
 
 def values(paper: str, tables: Iterable[str]) -> list[Published]:
-    """The published cells of tables of a paper, in printed order. Raises KeyError for a table that there is not."""
-    return [cell for table in tables for cell in _by_table()[paper, table]]
-
-
-def cells() -> Iterator[Published]:
-    """Every cell of every table."""
-    for members in _by_table().values():
-        yield from members
+    """The published cells of tables of a paper, in printed order."""
+    return [cell for table in tables for cell in cells() if (cell.paper, cell.table) == (paper, table)]
 
 
 @cache
 def retrieval_of(suite: str, modality: str) -> tuple[Published, ...]:
     """The cells of retrieval under a suite's perturbations of a modality."""
-    of_suite = (cell for cell in cells() if cell.suite == suite and modality in cell.modality.split("+"))
-    return tuple(cell for cell in of_suite if cell.is_retrieval)
+    of_retrieval = (cell for cell in cells() if cell.parts is not None)
+    return tuple(cell for cell in of_retrieval if cell.suite == suite and modality in cell.modality.split("+"))

@@ -104,25 +104,23 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
 
 # --- which results a cell stands beside -------------------------------------------------------------------------------
 
-_CONFIGURED = [
-    *("gallery_name", "method", "label", "parameters", "seed", "setting"),
-    *("steps", "batch_size", "precision"),
-]
-"""The columns that tell the runs of a model apart, beside its scenarios."""
-
 
 class _Configured(NamedTuple):
-    """One method with one set of parameters and one seed, of one model: its first row, and its rows by scenario.
+    """One setting of a method and one seed, of one model: its rows by scenario.
 
     `departures` are those of its rows, as far as tables are of them.
     """
 
-    first: dict[str, Any]
-    rows: Mapping[ScenarioKey, Mapping[str, Any]]
     scores: Scores
     setting: str
     seed: int
+    rows: Mapping[ScenarioKey, Mapping[str, Any]]
     departures: dict[ScenarioKey, list[str]]
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """A row, for what all of them have."""
+        return next(iter(self.rows.values()))
 
     def estimate(self, metric: str, runs: Iterable[ScenarioKey]) -> Estimate:
         """The mean of a metric over scenarios, and the same in each resample."""
@@ -186,16 +184,13 @@ def compared(
 
 
 def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
-    rows = scores.rows[scores.rows["protocol"] == protocol]
-    for _, own in rows.groupby(_CONFIGURED, sort=False, dropna=False):
-        records = {run_of(row): _plain(row) for row in own.to_dict("records")}
-        (_, setting, seed), first = next(iter(records.items()))
-        yield _Configured(first, {run: row for (run, *_), row in records.items()}, scores, setting, seed, {})
-
-
-def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """A row of a frame, with None for what is empty."""
-    return {str(name): None if value != value else value for name, value in row.items()}
+    known: dict[tuple[str, int], dict[ScenarioKey, dict[str, Any]]] = {}
+    for record in scores.rows[scores.rows["protocol"] == protocol].to_dict("records"):
+        run, setting, seed = run_of(record)
+        row = {str(name): None if value != value else value for name, value in record.items()}  # empty cells are NaN
+        known.setdefault((setting, seed), {})[run] = row
+    for (setting, seed), rows in known.items():
+        yield _Configured(scores, setting, seed, rows, {})
 
 
 def _sizes(protocol: EvaluationProtocol, part: Part, own: _Configured, run: ScenarioKey) -> list[str]:
