@@ -58,7 +58,7 @@ def test_features_and_gradients(form: str, tolerance: float, monkeypatch: pytest
 
 def test_what_goes_through_transformers() -> None:
     assert not towers.is_plain_clip(clip(hidden_act="gelu"))
-    assert not towers.is_plain_clip(clip(hidden_size=64, intermediate_size=64))
+    assert not towers.is_plain_clip(clip(hidden_size=32, intermediate_size=32))
     hooked = clip()
     hooked.vision_model.encoder.layers[1].register_forward_hook(lambda *given: None)
     assert not towers.is_plain_clip(hooked)

@@ -23,7 +23,7 @@ CHUNK = 24
 _CHUNK_NUMBERS = CHUNK * 50 * 768
 """Numbers between two layers of ViT-B/32 in such a pass: a smaller tower takes more frames, in fewer calls."""
 
-SMALLEST_WIDTH = 96
+SMALLEST_WIDTH = 64
 """The smallest width of a tower that uses this pass; in smaller towers calls cost more than matrix products."""
 
 _QUICK_GELU = 1.702
