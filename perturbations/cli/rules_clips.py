@@ -221,13 +221,16 @@ def _worked(
 ) -> Iterator[_Item]:
     """The row of each item, for which a child works: complete, or quarantined with the reason."""
     count = counted(len(todo), "clips")
-    for row, result, error in supervise.run(work, todo, stall_limit_s=timeout_s, name=lambda row: repr(row.item_id)):
+
+    def row_of(outcome: tuple[_Item, Measured | None, str | None]) -> _Item:
+        row, result, error = outcome
         count()
         if result:
-            yield clip_rows.complete(row, result)
-            continue
+            return clip_rows.complete(row, result)
         _log.warning("quarantined %r: %s", row.item_id, error)
-        yield replace(row, path=None, status=QUARANTINED, stage=stage, error=error)
+        return replace(row, path=None, status=QUARANTINED, stage=stage, error=error)
+
+    return map(row_of, supervise.run(work, todo, stall_limit_s=timeout_s, name=lambda row: repr(row.item_id)))
 
 
 def _divided(expected: Sequence[_Item], finished: Journal) -> tuple[list[_Item], list[_Item]]:
