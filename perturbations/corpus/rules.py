@@ -94,7 +94,7 @@ class CorpusRules:
             self.requested.append(work)
             for line in work.sizes:
                 say(line)
-            return [*work.files, *(path for corpus in work.corpora for path in self._clip_markers(*corpus))]
+            return work.files
 
         return files
 
@@ -214,19 +214,18 @@ class CorpusRules:
     def video_parts(self, wildcards: Wildcards) -> list[str]:
         """The parts of a corpus."""
         self.requested.append(TargetWork([], corpora=((wildcards.dataset, wildcards.suite),)))
-        scenarios = recipe.scenarios(self.config, wildcards.suite)
-        shards = self.plan(wildcards.dataset).shards
-        return paths.of_scenarios("video_part", wildcards.dataset, wildcards.suite, scenarios, shards)
+        return self._of_scenarios("video_part", wildcards)
 
     def clip_markers(self, wildcards: Wildcards) -> list[str]:
-        """The markers of a corpus' clips, where they are stored."""
-        return self._clip_markers(wildcards.dataset, wildcards.suite)
-
-    def _clip_markers(self, collection: str, suite: str) -> list[str]:
+        """The markers of a corpus' clips, where they are stored: the videos of a deleted folder are made again."""
         if self.config.storage.tier == "recipe":
             return []
-        scenarios, shards = recipe.scenarios(self.config, suite), self.plan(collection).shards
-        return paths.of_scenarios("clip_marker", collection, suite, scenarios, shards)
+        return self._of_scenarios("clip_marker", wildcards)
+
+    def _of_scenarios(self, kind: str, wildcards: Wildcards) -> list[str]:
+        scenarios = recipe.scenarios(self.config, wildcards.suite)
+        shards = self.plan(wildcards.dataset).shards
+        return paths.of_scenarios(kind, wildcards.dataset, wildcards.suite, scenarios, shards)
 
     def video_recipes(self, wildcards: Wildcards) -> str:
         """The file of a corpus' recipes, which its parts must follow."""

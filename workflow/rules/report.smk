@@ -2,7 +2,6 @@
 rule preview:
     input:
         videos="manifests/{dataset}/{suite}/videos.parquet",
-        clips=JOBS.clip_markers,
     output:
         "manifests/{dataset}/{suite}/preview.png",
     log:
@@ -18,7 +17,6 @@ rule preview:
 rule corpus_page:
     input:
         videos="manifests/{dataset}/{suite}/videos.parquet",
-        clips=JOBS.clip_markers,
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
         captions="manifests/{dataset}/captions.parquet",
     output:
