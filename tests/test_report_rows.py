@@ -151,6 +151,13 @@ def test_names_may_hold_anything(tmp_path: Path) -> None:
     assert latex.read_text().startswith("% for LuaLaTeX or XeLaTeX")
 
 
+def test_an_empty_mean_says_why(tmp_path: Path) -> None:
+    known = [result("none", 40.0, **FOG | {"severity": severity}) for severity in (1, 5)]
+    content = page_of(tmp_path, [result("none", 50.0), *known, result("tcr", 41.0, **FOG)])
+    assert [[text for text, _ in line] for line in next(iter(content.tables.values()))[-1:]] == [["TCR", "", ""]]
+    assert "Empty: not known, or not run in every scenario of the mean." in content.text
+
+
 def test_lines_of_curves_are_told_apart_where_there_are_many(tmp_path: Path) -> None:
     """Of many methods and two models the model as it is and the five best have colours, the others are grey."""
     known = ["none", *(name for name in methods.methods() if name != "none" and not names_of.needs_all_queries(name))]
@@ -321,6 +328,7 @@ def test_a_few_composed_queries_are_shown_with_what_was_retrieved(tmp_path: Path
     board = content.tables["R@1: d, clip and instruction to clip, local, unperturbed queries"]
     marked = {line[0][0]: line[1][1] for line in board[1:]}
     assert marked == {"average": "strong", "random": "", "text": "u"}, "chance does not compete"
+    assert "m by average: R@1 100.0 % clean (100.0 % in random order)." in content.text, "chance is no method"
     other = {**about, "gallery_name": "global", "model_key": "m@global"}
     galleries = page_of(tmp_path, [*rows, result("text", 90.0, label="text", **other)]).tables
     boards = [caption for caption in galleries if caption.startswith("R@1: ")]

@@ -54,7 +54,7 @@ _MARKS = (
     "Bold: best, its difference to every other row is off zero (Holm, 5 % per column). ≈: best, and rows that are not "
     "separable from it; no mark where none is. Underlined: second best."
 )
-_WITHOUT_INTERVALS = "Small: change against {baseline}. Bold: best; underlined: second best; without intervals."
+_WITHOUT_INTERVALS = "Bold: best; underlined: second best; without intervals."
 _OF_SOME = "Some models have no intervals: bold is then the best value."
 _OF_LOSS = "Loss: mean difference to the same method's clean result over the same queries and an equal gallery."
 _OF_SEEDS = "±: sample deviation over seeds."
@@ -131,11 +131,12 @@ def _table(
     }
     unknown = [head for head in (("", "clean"), ("", _LOSS)) if not any(cell.value for cell in cells.get(head, ()))]
     table = pd.DataFrame({head: own for head, own in cells.items() if head not in unknown}, pd.Index(names))
+    has_gaps = not table.map(lambda cell: cell.value).to_numpy().all()
     return PageTable(
         f"{METRICS[metric]}: {where}",
         corner,
         table,
-        " ".join(_note(models, boards, _without_effect(rows, table))),
+        " ".join(_note(models, boards, _without_effect(rows, table), has_gaps=has_gaps)),
         guide=_guide(models, choice, metric, ("", _LOSS) in table),
         style="board",
         brief=_BRIEF,
@@ -152,7 +153,8 @@ def _guide(models: Sequence[Scores], choice: RetrievalChoice, metric: str, has_l
     guide = [
         (sampled, _CHANGES.format(baseline=title) if is_compared else _VALUES),
         (sampled, _MARKS),
-        (not sampled, _WITHOUT_INTERVALS.format(baseline=title)),
+        (not sampled and is_compared, f"Small: change against {title}."),
+        (not sampled, _WITHOUT_INTERVALS),
         (sampled and not all(scores.sampled for scores in models), _OF_SOME),
         (metric in _WITH_LOSS and has_loss, _OF_LOSS),
         (any(len(own) > 1 for scores in models for own in scores.seeds.values()), _OF_SEEDS),
@@ -162,12 +164,16 @@ def _guide(models: Sequence[Scores], choice: RetrievalChoice, metric: str, has_l
     return " ".join(text for holds, text in guide if holds)
 
 
-def _note(models: Sequence[Scores], boards: Sequence[pd.DataFrame], same: Sequence[str]) -> Iterator[str]:
+def _note(
+    models: Sequence[Scores], boards: Sequence[pd.DataFrame], same: Sequence[str], *, has_gaps: bool
+) -> Iterator[str]:
     """What a table has of its own: who changes nothing, who is not marked, and how many queries and items there are."""
     if same:
         yield f"As {methods.baseline().title} in every column: {_labels(same)}."
     if lost := in_order(name for scores in models for name in scores.collapsed):
         yield f"Not marked: {_labels(lost)}, whose clean R@1 lost more than its own interval."
+    if has_gaps:
+        yield "Empty: not known, or not run in every scenario of the mean."
     queries, missing, gallery = _counted(models, boards)
     yield f"N = {queries} queries, {missing} missing; gallery of {gallery}."
     least = int(gallery.partition("-")[0].replace(",", ""))
@@ -209,9 +215,9 @@ def _compared(models: Sequence[Scores], columns: Sequence[pd.Series | None], met
             cell = {"value": float(own[0]), "std": float(np.std(of_seeds, ddof=1)) if len(of_seeds) > 1 else None}
             span = span_of(change)
             if scores.reference != baseline or method == baseline:
-                cell |= _ends(scores.own_span(metric, column, own))
+                cell |= _ends(scores.own_span(metric, column, own), form)
             elif _is_seen(form, change[0], *(span or ())):
-                cell |= {"change": float(change[0]), **_ends(span)}
+                cell |= {"change": float(change[0]), **_ends(span, form)}
             cells.append(cell)
         competing.append(scores.competing(estimates))
     drawn = min(own.shape[1] for own in competing) if len({own.shape[1] for own in competing}) == 1 else 1
@@ -230,9 +236,8 @@ def _lost(models: Sequence[Scores], columns: Sequence[pd.Series | None], metric:
         reference = losses[scores.reference]
         for method, own in losses.items():
             has_own = method == scores.reference or not np.array_equal(own, reference)
-            span = span_of(own) if has_own else None
-            seen = span if span and _is_seen(form_of(metric), *span) else None
-            cells.append(cell_of(form_of(metric), value=float(own[0]), **_ends(seen)))
+            ends = _ends(span_of(own) if has_own else None, form_of(metric))
+            cells.append(cell_of(form_of(metric), value=float(own[0]), **ends))
     return cells
 
 
@@ -241,9 +246,9 @@ def _is_seen(form: str, *values: float) -> bool:
     return any(value == value and float(format(value, form)) for value in values)
 
 
-def _ends(span: IntervalSpan | None) -> dict[str, float | None]:
-    """The parts of a cell that are the ends of its interval."""
-    return dict(zip(("low", "high"), span or (), strict=False))
+def _ends(span: IntervalSpan | None, form: str) -> dict[str, float | None]:
+    """The parts of a cell that are the ends of its interval; none where both are 0 as they are written."""
+    return dict(zip(("low", "high"), span, strict=True)) if span and _is_seen(form, *span) else {}
 
 
 def form_of(metric: str) -> str:

@@ -128,7 +128,9 @@ def _summary(frame: pd.DataFrame) -> str:
     if frame.empty:
         return "Nothing was evaluated yet: snakemake tta_<dataset>, then snakemake report."
     scenarios = len(frame[["dataset", "direction", *ScenarioKey._fields]].drop_duplicates())
-    models = sorted(set(frame["model_name"]))
+    # Composed results name a gallery behind the model.
+    names = zip(frame["model_name"], frame["gallery_name"], strict=True)
+    models = sorted({name.removesuffix(f"@{gallery}") for name, gallery in names})
     name = f" ({models[0]})" if len(models) == 1 else ""  # tables name only several
     return (
         f"{shown.plural(frame['dataset'].nunique(), 'dataset')}, {shown.plural(len(models), 'model')}{name}, "

@@ -211,9 +211,10 @@ class Scores:
 
     @cached_property
     def reference(self) -> str:
-        """The model as it is; of composed retrieval, which has none, the method of the highest clean R@1."""
+        """The model as it is; of composed retrieval, which has none, the method of the highest clean R@1 but chance."""
+        plain = methods_registry.baseline().name
         values = {name: self.value("recall_at_1", name, self.clean) for name in self.methods}
-        return max(values, key=lambda name: (name == methods_registry.baseline().name, np.nan_to_num(values[name])))
+        return max(values, key=lambda name: (name == plain, name != RANDOM, np.nan_to_num(values[name])))
 
     def competing(self, estimates: Estimate) -> Estimate:
         """Estimates of the methods, NaN where one needs all queries at once, is chance, or lost its clean result."""
