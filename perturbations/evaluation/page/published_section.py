@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from perturbations.evaluation.page.leaderboard import METRICS
 from perturbations.evaluation.page.names import SIDES, method_label, titled
@@ -122,20 +123,15 @@ class _Configured(NamedTuple):
         """A row, for what all of them have."""
         return next(iter(self.rows.values()))
 
-    def estimate(self, metric: str, runs: Iterable[ScenarioKey]) -> Estimate:
-        """The mean of a metric over scenarios, and the same in each resample."""
-        return np.asarray(self.scores.of_seeds(metric, self.setting, _column(self.scores, runs), self.seed)[0])
-
-
-def _column(scores: Scores, runs: Iterable[ScenarioKey]) -> pd.Series:
-    """The mean over scenarios as a column of a table."""
-    weights = _weights(tuple(runs))
-    return pd.Series([*weights.values()], [scores.numbers[run] for run in weights])
+    def of_runs(self, metric: str, runs: Iterable[ScenarioKey]) -> Estimate:
+        """A metric of scenarios, and the same in each resample (scenarios, 1 or more)."""
+        return self.scores.of_runs(metric, self.setting, self.seed, runs)
 
 
 @cache
-def _weights(runs: tuple[ScenarioKey, ...]) -> dict[ScenarioKey, float]:
-    return dict(zip(runs, mean_of(pd.DataFrame(runs, dtype=object)), strict=True))
+def _weights(runs: tuple[ScenarioKey, ...]) -> NDArray[np.float64]:
+    """The weights of scenarios in their mean."""
+    return mean_of(pd.DataFrame(runs, dtype=object)).to_numpy(np.float64)
 
 
 _Member = tuple[_Configured, Part]
@@ -154,24 +150,25 @@ def compared(
         direction: [own for scores in models for own in _configured(scores, protocol.name)]
         for direction, models in of_directions.items()
     }
-    of_key: dict[tuple[object, ...], list[tuple[_Configured, list[str]]]] = {}
+    of_key: dict[tuple[object, ...], list[tuple[_Configured, list[str], dict[ScenarioKey, list[str]]]]] = {}
     nearest: dict[tuple[int, ScenarioKey], list[str]] = {}
     shown: list[Beside] = []
     for cell in protocol.cells:
         members = []
         for part in parts_of(cell):
-            direction, _, runs = part
-            key = direction, order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
+            *of_part, runs = part
+            key = *of_part, order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
             if key not in of_key:
-                every = [own for own in configured.get(direction, ()) if is_method(cell, own.first)]
-                of_key[key] = [(own, [*differences(cell, own.first)]) for own in every]
+                every = [own for own in configured.get(part[0], ()) if is_method(cell, own.first)]
+                of_key[key] = [(own, [*differences(cell, own.first)], {}) for own in every]
             complete = []
-            for own, foreign in of_key[key]:
-                against = {run: [*foreign, *_sizes(protocol, part, own, run)] for run in runs if run in own.rows}
-                for run, reasons in against.items():
-                    place = id(own), run
-                    nearest[place] = min(nearest.get(place, reasons), reasons, key=len)
-                if len(against) == len(runs) and not any(against.values()):
+            for own, foreign, against in of_key[key]:
+                present = [run for run in runs if run in own.rows]
+                for run in present:
+                    if run not in against:
+                        reasons = against[run] = [*foreign, *_sizes(protocol, part, own, run)]
+                        nearest[id(own), run] = min(nearest.get((id(own), run), reasons), reasons, key=len)
+                if len(present) == len(runs) and not any(against[run] for run in runs):
                     complete.append(own)
             members.append(_members(cell, part, complete))
         known = [row for several in product(*members) if several and (row := _beside(cell, several)) is not None]
@@ -221,7 +218,8 @@ def _beside(cell: Published, members: Sequence[_Member]) -> Beside | None:
         return None
     (first, (*_, runs)), *_ = members
     scores = first.scores
-    span = span_of(estimate) if len(members) > 1 else scores.own_span(cell.metric, _column(scores, runs), estimate)
+    column = pd.Series(_weights(runs), [scores.numbers[run] for run in runs])
+    span = span_of(estimate) if len(members) > 1 else scores.own_span(cell.metric, column, estimate)
     departs = any(own.departures[run] for own, (*_, every) in members for run in every)
     return Beside(cell, scores.model, float(estimate[0]), span, departs)
 
@@ -235,28 +233,25 @@ def _estimate(cell: Published, members: Sequence[_Member]) -> Estimate:
     score = cell.metric.removesuffix(_SPREAD)
     if score not in FORMULAS:
         metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
-        return factor * _sum(own.estimate(metric, runs) for own, (*_, runs) in members)
-    scores = []
+        return factor * _sum(_weights(runs) @ own.of_runs(metric, runs) for own, (*_, runs) in members)
     (_, (*_, of_first)), *_ = members
-    for run in of_first:
-        same = [(own, next(one for one in runs if _name(one) == _name(run))) for own, (*_, runs) in members]
-        clean, perturbed = (
-            _sum(own.estimate(name, [one]) for own, one in same) for name in (f"clean_{cell.of}", cell.of)
-        )
-        scores.append(np.asarray(FORMULAS[score][1](clean, perturbed)))
+    in_order = [(own, sorted(runs, key=_name)) for own, (*_, runs) in members]
+    clean, perturbed = (
+        _sum(own.of_runs(name, runs) for own, runs in in_order) for name in (f"clean_{cell.of}", cell.of)
+    )
+    scores = np.asarray(FORMULAS[score][1](clean, perturbed))
     if cell.metric.endswith(_SPREAD):
-        return np.array([np.std([own[0] for own in scores], ddof=1) if len(scores) > 1 else np.nan])
-    weights = _weights(of_first).values()
-    return _PRINTED.get(score, 1) * _sum(weight * own for weight, own in zip(weights, scores, strict=True))
+        return np.array([np.std(scores[:, 0], ddof=1) if len(scores) > 1 else np.nan])
+    return np.asarray(_PRINTED.get(score, 1) * _weights(tuple(sorted(of_first, key=_name))) @ scores)
 
 
 def _sum(estimates: Iterable[Estimate]) -> Estimate:
     return np.asarray(sum(estimates, np.zeros(())))
 
 
-def _name(key: ScenarioKey) -> tuple[object, ...]:
+def _name(key: ScenarioKey) -> str:
     """What a scenario has in common with the one of the other direction."""
-    return key.perturbation, key.severity, key.text_perturbation
+    return f"{key.perturbation} {key.severity} {key.text_perturbation}"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

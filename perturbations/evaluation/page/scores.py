@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -162,15 +162,19 @@ class Scores:
         own = known[(known["suite"] == suite) & (known["side"] == side) & known["mix"].isna()]
         return own.iloc[np.argsort(pd.factorize(own["category"])[0], kind="stable")]
 
-    def of_seeds(self, metric: str, method: str, column: pd.Series, seed: int | None = None) -> Estimate:
-        """The mean of a metric over a column's scenarios (seeds, 1 or more), of each seed or of one.
+    def of_runs(self, metric: str, method: str, seed: int, runs: Iterable[ScenarioKey]) -> Estimate:
+        """A metric of scenarios that a method was run in with a seed (scenarios, 1 or more), as `of_seeds` has it."""
+        places = self._places[method][self.seeds[method].index(seed)]
+        return np.asarray(self._table(metric)[places[[self.numbers[run] for run in runs]]])
+
+    def of_seeds(self, metric: str, method: str, column: pd.Series) -> Estimate:
+        """The mean of a metric over a column's scenarios (seeds, 1 or more), of each seed.
 
         NaN where a run is missing; of `clean_<metric>`, where the clean result over each scenario's own queries is not
         known, or is of another gallery.
         """
         table = self._table(metric)
         places = self._places.get(method, np.full((1, len(self.scenarios) + 1), -1))
-        places = places if seed is None else places[[self.seeds[method].index(seed)]]
         total = np.zeros((len(places), table.shape[1]))
         for scenario, weight in zip(
             column.index.to_numpy(), column, strict=True
