@@ -218,8 +218,7 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
     assert value == pytest.approx(by_hand["tcr"] - by_hand["none"])
     assert span[0] < value < span[1]
     # A loss is against the clean ranks of the same queries: fog lacks the first one.
-    fog = scores.scenarios.index[(scores.scenarios["perturbation"] == "fog") & (scores.scenarios["severity"] == 1)]
-    loss = scores.of_seeds("clean_recall_at_1", "none", pd.Series(1.0, fog), 42)[0]
+    (loss,) = scores.of_runs("clean_recall_at_1", "none", 42, [ScenarioKey("mlvp", "fog", 1, side="query")])
     place = ranked.columns.get_loc((ScenarioKey("mlvp", "fog", 1, side="query"), "none", 42))
     clean = np.where(ranked.iloc[:, place] > 0, known_runs[CLEAN_SCENARIO, "none", 42], 0)
     np.testing.assert_allclose(loss[1:], [_recall(clean, drawn, 1) for drawn in counts])
