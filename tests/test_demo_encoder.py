@@ -59,7 +59,9 @@ def test_it_finds_the_scenes_it_was_trained_on_by_all_words(backbone: LoadedBack
     scenes = range(encoder.FIRST, encoder.FIRST + SMALL.scenes)
     pixels = encoder._drawn(scenes, SMALL)
     gallery = encode_gallery(backbone.model, backbone.texts.tokens([film.caption(scene) for scene in scenes]), "v2t")
-    (similarities,) = adapt(backbone.model, "none", [frames.normalized(pixels)], gallery, direction="v2t")
+    (similarities,) = adapt(
+        backbone.model, "none", [frames.normalize(torch.from_numpy(pixels))], gallery, direction="v2t"
+    )
     assert retrieval.recall_at_k(similarities, range(len(scenes)), 1) >= 30  # by chance 2
     # A text is pooled at its end: where the scene takes place is said last.
     tokens = backbone.texts.tokens(

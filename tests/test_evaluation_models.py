@@ -26,7 +26,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.evaluation import backbone, openai_names, processors
 from perturbations.evaluation.backbones import registry
 from perturbations.manifest.kinds import CompleteSource
-from perturbations.tta import towers
+from perturbations.tta import inputs, towers
 
 SAVED: dict[str, Callable[[Path], Path]] = {
     "clip": tiny_models.save_clip,
@@ -78,7 +78,7 @@ def test_inputs_are_those_of_the_folders_own_processors(kind: str, folders: dict
     for height, width in ((48, 64), (64, 48), (33, 101), (16, 16), (8, 40)):
         stack = np.random.default_rng(0).integers(0, 256, (2, height, width, 3), dtype=np.uint8)
         expected = processor(list(stack), return_tensors="np")["pixel_values"]
-        pixels = loaded.images.normalized(loaded.images.resized(stack)).numpy()
+        pixels = inputs.frames(loaded.images.batch(loaded.images.resized(stack)[None]), torch.device("cpu"))[0].numpy()
         assert pixels.shape == expected.shape
         # Levels may round differently by one.
         assert np.abs(pixels - expected).max() <= 1.01 / 255 / min(loaded.images.std)

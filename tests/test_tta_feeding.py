@@ -32,7 +32,7 @@ def test_bytes_and_the_floats_made_of_them_give_the_same_bits(method: str) -> No
     model, texts = model_of("xpool"), random_texts(9)
     pixels = [byte_frames(3, seed) for seed in (0, 1)]
     as_bytes = [tta.ByteFrames(values, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)) for values in pixels]
-    as_floats = [frames.normalized(values.numpy(), (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)) for values in pixels]
+    as_floats = [frames.normalize(values, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)) for values in pixels]
     a, b = (torch.cat(list(tta.adapt(model, method, given, texts, direction="v2t"))) for given in (as_bytes, as_floats))
     assert torch.equal(a, b)
     of_bytes, of_floats = (tta.encode_gallery(model, iter([given[0]]), "t2v") for given in (as_bytes, as_floats))

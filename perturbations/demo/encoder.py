@@ -78,7 +78,7 @@ def train(folder: Path, *, seed: int, training: Training | None = None) -> None:
 
 
 def _processor(size: int) -> str:
-    """The settings of the image processor, as `frames.resized` and `frames.normalized` prepare images."""
+    """The settings of the image processor, as `frames.resized` and `frames.normalize` prepare images."""
     steps = {"do_resize": True, "do_center_crop": True, "do_rescale": True, "do_normalize": True, "resample": 3}
     sides = {"size": {"shortest_edge": size}, "crop_size": {"height": size, "width": size}}
     colours = {"rescale_factor": 1 / 255, "image_mean": frames.MEAN, "image_std": frames.STD}
@@ -172,7 +172,7 @@ def _fit(model: CLIPModel, tokens: dict[str, Tensor], pixels: NDArray[np.uint8],
     batches = (batch for order in orders for batch in order.split(training.batch_size) if len(batch) == len(targets))
     for chosen in logged(batches, steps, "steps"):
         shown = torch.randint(pixels.shape[1], (len(chosen),), generator=generator)
-        video = towers.image_features(model, frames.normalized(pixels[chosen.numpy(), shown.numpy()]))
+        video = towers.image_features(model, frames.normalize(torch.from_numpy(pixels[chosen.numpy(), shown.numpy()])))
         text = model.get_text_features(**{name: values[chosen] for name, values in tokens.items()}).pooler_output
         logits = model.logit_scale.clamp(max=math.log(100)).exp() * (
             functional.normalize(video, dim=-1) @ functional.normalize(text, dim=-1).T

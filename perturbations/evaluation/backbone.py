@@ -117,7 +117,7 @@ def check(backbone: LoadedBackbone) -> dict[str, object]:
     dark_and_bright[1, ..., : size // 2] = 255
     batches: tuple[tuple[DirectionName, str, Batch], ...] = (
         ("v2t", "texts", backbone.texts.tokens(texts)),
-        ("t2v", "images", backbone.images.normalized(dark_and_bright)),
+        ("t2v", "images", backbone.images.batch(dark_and_bright)),
     )
     for direction, what, batch in batches:
         features = encode_gallery(backbone.model, batch, direction).features.float().flatten(1)

@@ -106,6 +106,8 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
                 places, first, figures = _measured(asking.ids, items.ids, blocks, targets, wanted.top_k, choices)
             except (ValueError, RuntimeError) as error:
                 raise AnnotationError(f"{' and '.join(map(str, paths))}: {error}") from error
+            if planned.side == "none" and method == AS_IT_IS and choices is None:
+                warned["chance"] += _as_chance(places, targets, len(items.ids))
             run = replace(
                 planned,
                 method=method,
@@ -130,15 +132,20 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
     return with_clean(rows, ranks), ranks
 
 
+def _as_chance(ranks: NDArray[np.int64], targets: Sequence[Sequence[int]], gallery: int) -> Iterator[str]:
+    """What to say of ranks that a random order would have."""
+    recall, answers = 100 * float((ranks <= 10).mean()), float(np.mean([len(own) for own in targets]))
+    chance = 100 * (1 - max(0, 1 - 10 / gallery) ** answers)
+    if min(len(ranks), gallery) >= _ENOUGH and recall < 1.5 * chance:
+        yield (
+            f"R@10 is {recall:.1f} clean, and chance gives {chance:.1f}: are the rows of both files in the order of "
+            "their ids, and of one model?"
+        )
+
+
 def _warn(rows: Sequence[ResultRow], warned: Mapping[str, list[str]]) -> None:
     """Log what a user should know, one line per kind."""
     as_it_is = [row for row in rows if row.method == AS_IT_IS]
-    chance = [
-        f"R@10 is {row.recall_at_10:.1f} clean, and chance gives {1000 / row.gallery:.1f}: are the rows of both files "
-        "in the order of their ids, and of one model?"
-        for row in as_it_is
-        if row.side == "none" and min(row.queries, row.gallery) >= _ENOUGH and row.recall_at_10 < 1500 / row.gallery
-    ]
     order = [
         f"R@1 is {own.recall_at_1:.1f} clean, and {row.recall_at_1:.1f} under {row.suite}/{row.perturbation}: are the "
         "rows of the clean features in the order of their ids?"
@@ -147,7 +154,7 @@ def _warn(rows: Sequence[ResultRow], warned: Mapping[str, list[str]]) -> None:
         if own.side == "none" and row.side != "none"
         if row.recall_at_1 - own.recall_at_1 > max(_FAR_BELOW, 100 * _SEVERAL / row.queries)
     ]
-    for texts in filter(None, (*warned.values(), chance, order)):
+    for texts in filter(None, (*warned.values(), order)):
         _log.warning("%s%s", texts[0], f" (and so in {len(texts) - 1:,} more scenarios)" if len(texts) > 1 else "")
 
 

@@ -149,10 +149,6 @@ class Images:
         """Frames T x H x W x 3 as T x 3 x size x size, uint8."""
         return frames.resized(stack, self.size, crop=self.crop, resample=self.resample)
 
-    def normalized(self, pixels: frames.Pixels) -> Tensor:
-        """uint8 ... x 3 x S x S as the model's input, float32."""
-        return frames.normalized(pixels, self.mean, self.std)
-
     def batch(self, pixels: frames.Pixels) -> ByteFrames:
         """uint8 B x T x 3 x S x S as a batch, which becomes the model's input where the model is."""
         return ByteFrames(torch.from_numpy(pixels), self.mean, self.std)

@@ -34,19 +34,14 @@ def resized(
 def transformed(frames: Pixels, size: int) -> torch.Tensor:
     """Frames T x H x W x 3 as X-Pool and vtr_tta transform them: float32 T x 3 x size x size, normalized.
 
-    As `resized` and `normalized`, but floats are resized, not bytes, so that no value is rounded or clipped.
+    As `resized` and `normalize`, but floats are resized, not bytes, so that no value is rounded or clipped.
     """
     numbers = torch.from_numpy(np.ascontiguousarray(frames)).permute(0, 3, 1, 2).float() / 255
     return _normalized(_fitted(numbers, size).clone())
 
 
-def normalized(frames: Pixels, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> torch.Tensor:
-    """uint8 ... x 3 x S x S as float32: each channel less its mean (CLIP's), divided by its standard deviation."""
-    return normalize(torch.from_numpy(np.ascontiguousarray(frames)), mean, std)
-
-
 def normalize(pixels: torch.Tensor, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> torch.Tensor:
-    """`normalized` for bytes in a tensor, on its device."""
+    """uint8 ... x 3 x S x S as float32: each channel less its mean (CLIP's), divided by its standard deviation."""
     return _normalized(pixels.float().div_(255), mean, std)
 
 
