@@ -270,26 +270,6 @@ def test_a_broken_query_harms_no_other(method: str) -> None:
     assert np.isnan(ours[3]).any()
 
 
-OTHER: dict[str, object] = {
-    "scale": 1000, "beta": 1.0, "dynamic": False, "beta_query": 20.0, "beta_gallery": 20.0, "form": "released",
-    "tau": 0.5, "iterations": 1, "rate_gallery": 0.0, "rate_query": 0.0, "local": False, "share": 0.3, "m": 0.3,
-}  # fmt: skip
-
-
-@each(
-    ("method", "name"),
-    [(method, parameter.name) for method in RESCORING for parameter in registry.method(method).parameters],
-)
-def test_every_parameter_counts(method: str, name: str) -> None:
-    default = next(parameter.default for parameter in registry.method(method).parameters if parameter.name == name)
-    written = {} if default is None else {name: default}
-    plain, changed, same = (
-        scores(method, sizes=(3, 3, 3, 3), parameters=given) for given in ({}, {name: OTHER.get(name, 2)}, written)
-    )
-    assert not np.array_equal(plain, changed)
-    np.testing.assert_array_equal(plain, same)
-
-
 def test_without_a_gallery_bank_the_gallery_is_its_own() -> None:
     features = torch.as_tensor(RECORDED["gallery"])
     queries = torch.as_tensor(RECORDED["queries"])[:, None, None, None].expand(-1, 1, 3, 1, -1)
