@@ -185,7 +185,8 @@ class ExportedCorpus:
 
     def result(self, others: str = "") -> Exported:
         """What was written, for the command; `others` is what was beside or in place of videos."""
-        return Exported(self.written, self.kept, tuple(self.failed), tuple(self.quarantined), others)
+        failed, quarantined = tuple(self.failed), tuple(self.quarantined)
+        return Exported(self.written, self.kept, failed, quarantined, others, self.in_words("video"))
 
 
 def read(

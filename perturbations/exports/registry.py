@@ -64,7 +64,7 @@ LeftOut = tuple[str, str]
 
 @dataclass(frozen=True)
 class Exported:
-    """The numbers of written and of already existing videos, and the rows that are left out, with the reasons.
+    """The numbers of written and of already existing videos (`noun`), and the rows that are left out, with the reasons.
 
     `others` is what is written beside or in place of videos, in words: "19 captions", "recipes of 15 clips".
     """
@@ -74,11 +74,12 @@ class Exported:
     failed: Sequence[LeftOut] = ()
     quarantined: Sequence[LeftOut] = ()
     others: str = ""
+    noun: str = "video"
 
     def __str__(self) -> str:
         parts = [f"{self.others} written"] if self.others else []
         if self.written or self.kept or not self.others:
-            parts.append(f"{plural(self.written, 'video')} written, {self.kept:,} existed")
+            parts.append(f"{plural(self.written, self.noun)} written, {self.kept:,} existed")
         return ", ".join([*parts, f"{len(self.failed):,} failed, {len(self.quarantined):,} quarantined"])
 
 
