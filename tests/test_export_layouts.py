@@ -353,6 +353,11 @@ def test_a_folder_of_manifests_is_no_manifest_and_not_to_be_deleted(
     message = capsys.readouterr().err
     assert "is a folder; name a manifest in it: mixed_severity.parquet, mixed_types.parquet, multimodal" in message
     assert "delete" not in message
+    (tmp_path / "config.yaml").write_text("datasets: {}\n")
+    assert main(["export", str(tmp_path / "config.yaml"), "--format", "hub", "-o", str(tmp_path / "out")]) == 1
+    message = capsys.readouterr().err
+    assert "config.yaml cannot be read as Parquet" in message
+    assert "delete" not in message
 
 
 # --- formats of other packages ----------------------------------------------------------------------------------------

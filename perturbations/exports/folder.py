@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -78,6 +76,8 @@ def read_marker(output: Path) -> dict[str, object]:
 
 def finish(output: Path, written: Collection[Path], left_out: Iterable[LeftOut]) -> None:
     """Delete the files below `data` that this export did not write, and list the rows without a clip."""
+    import pandas as pd  # not at the top: `perturb verify` reads the marker alone
+
     kept = {str(path) for path in written}
     for path in sorted((output / DATA).rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():
@@ -86,16 +86,10 @@ def finish(output: Path, written: Collection[Path], left_out: Iterable[LeftOut])
         elif str(path) not in kept:
             path.unlink(missing_ok=True)
     if lines := [[for_spreadsheets(cell) for cell in row] for row in left_out]:
-        write_csv(output / LEFT_OUT, [["row", "problem"], *lines])
+        table = pd.DataFrame(lines, columns=["row", "problem"])
+        storage.write_text_if_changed(output / LEFT_OUT, table.to_csv(index=False, lineterminator="\n"))
     else:
         (output / LEFT_OUT).unlink(missing_ok=True)
-
-
-def write_csv(path: Path, lines: Iterable[Iterable[str]]) -> None:
-    """Write lines of cells."""
-    content = io.StringIO()
-    csv.writer(content, lineterminator="\n").writerows(lines)
-    storage.write_text_if_changed(path, content.getvalue())
 
 
 def for_spreadsheets(text: str) -> str:

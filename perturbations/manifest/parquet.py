@@ -88,7 +88,8 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
             raise ManifestError(f"{path} is a folder{hint}") from error
         if isinstance(error, PermissionError):
             raise ManifestError(f"{path} cannot be read: permission denied") from error
-        raise ManifestError(f"{path} cannot be read as Parquet: {error}; {_WAY_OUT}") from error
+        way_out = f"; {_WAY_OUT}" if layout.is_manifest(path) else ""
+        raise ManifestError(f"{path} cannot be read as Parquet: {error}{way_out}") from error
 
 
 def _check_size(path: Path, about: pq.FileMetaData) -> None:
