@@ -156,6 +156,8 @@ def test_an_empty_mean_says_why(tmp_path: Path) -> None:
     content = page_of(tmp_path, [result("none", 50.0), *known, result("tcr", 41.0, **FOG)])
     assert [[text for text, _ in line] for line in next(iter(content.tables.values()))[-1:]] == [["TCR", "", ""]]
     assert "Empty: not known, or not run in every scenario of the mean." in content.text
+    (hubness,) = (table for caption, table in content.tables.items() if "hubness of the" in caption)
+    assert {text for text, _ in hubness[-1]} == {"TCR", ""}
 
 
 def test_lines_of_curves_are_told_apart_where_there_are_many(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from perturbations.evaluation.page.names import (
 from perturbations.evaluation.page.scores import marks
 from perturbations.evaluation.page.tables import PagePart, PageTable, Section, cell_of, text_frame
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import ResultRow
+from perturbations.evaluation.rows import ResultRow, ScenarioKey
 from perturbations.manifest import files, layout, sets
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.skipped import of_manifest, sentences
@@ -46,6 +46,9 @@ def hubs(frame: pd.DataFrame) -> Section:
                 what = "mean over perturbed scenarios" if retrieval.suite else "clean queries"
                 caption = f"{retrieval.title(dataset)}: hubness of the k-occurrence, k = 15, {what}"
                 means = rows.groupby(_BY, sort=False)[measures].mean()
+                # A mean over some of the scenarios does not compare with one over all.
+                sizes = rows.drop_duplicates([*_BY, *ScenarioKey._fields]).groupby(_BY, sort=False).size()
+                means[sizes < sizes.groupby(level=0).transform("max")] = float("nan")
                 compared = means.assign(**{name: means[name].abs() for name in NEAR_ZERO})
                 competes = [not needs_all_queries(method) for _, method in compared.index]
                 tables.append(_of_methods(caption, means, compared[competes]))
