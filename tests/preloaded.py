@@ -146,7 +146,7 @@ def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None
     else:
         from perturbations.suites import published
 
-        next(published.cells())  # of a table that is read once
+        published.cells()  # of a table that is read once
     for model in _models(pydantic.BaseModel):
         model.model_rebuild()  # which each fork would do for itself
     gc.collect()
