@@ -186,7 +186,7 @@ def test_bad_files_of_ranks(tmp_path: Path) -> None:
     is_refused("rank below 1")
     about = {"perturbations": json.dumps({"kind": "ranks", "schema_version": parquet.SCHEMA_VERSION})}
     pq.write_table(table.drop_columns(["seed"]).replace_schema_metadata(about), path)
-    is_refused("cannot be read")
+    is_refused("it lacks 'seed'")
 
 
 # --- what the page takes from it -------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -20,7 +19,7 @@ from perturbations.evaluation.page.names import declared_by, groups, in_order, l
 from perturbations.evaluation.page.tables import number
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, ScenarioKey
-from perturbations.manifest import files, parquet
+from perturbations.manifest import parquet
 from perturbations.retrieval.bootstrap import draws, interval, resampled_recall, separable, share_interval
 from perturbations.tta.methods import registry as methods_registry
 
@@ -83,21 +82,13 @@ def read_ranks(paths: Sequence[Path]) -> dict[RankGroup, pd.DataFrame]:
 
 def _rank_rows(path: Path) -> pd.DataFrame:
     """The rows of a file, whose texts are categories: there are millions of few texts."""
-    kind = files.kind_of(path)
-    if kind.name != RANKS.name:
-        raise ManifestError(f"{path} is a manifest of {kind.name}, not of {RANKS.name}")
-    try:
-        if problem := parquet.column_problem(RANKS, pq.read_schema(path)):
-            raise ValueError(problem)
+    with parquet.opened_as(path, RANKS):
         words = [*dict.fromkeys((*_GROUP, *_RUN, "query_id", "rank"))]
         stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
         frame: pd.DataFrame = stored.read(words).unify_dictionaries().to_pandas(strings_to_categorical=True)
         if not (frame["rank"] >= 1).all():
             raise ValueError("it holds a rank below 1, or none")
-        frame["rank"] = frame["rank"].clip(upper=_MOST).astype(np.uint8)
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        raise ManifestError(f"{path} cannot be read: {error}; delete it and run snakemake again") from error
-    return frame
+        return frame.assign(rank=frame["rank"].clip(upper=_MOST).astype(np.uint8))
 
 
 def _clip_of(query: str) -> str:
