@@ -327,7 +327,7 @@ def test_numpy_alone_scores_and_two_sets_of_features_share_a_page() -> None:
     assert re.findall("<th scope=row>(o.*?)<td>", Path("both.html").read_text())[:2] == ["one, none", "other, none"]
     done = without_torch("score", *FEATURES, "-o", "none", "--methods", "dsl")
     assert done.returncode == 1
-    assert "torch, transformers, safetensors not installed" in done.stderr
+    assert "perturb: torch not installed" in done.stderr
 
 
 def test_a_bank_is_part_of_the_key_of_the_methods_that_use_it() -> None:
@@ -374,6 +374,8 @@ def test_the_directions_of_a_method_with_a_bank_share_a_page() -> None:
 def test_two_models_of_one_name_are_told_to_have_two(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("one", "two"):
         assert called("-o", name) == 0
+    assert main(["report", "-o", "both.html"]) == 1
+    assert "give --results, or --datasets, or both" in capsys.readouterr().err
     assert main(["report", "--results", "one", "two", "-o", "both.html"]) == 1
     assert "; features of several models have names: `perturb score --model NAME`" in capsys.readouterr().err
 

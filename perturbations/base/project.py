@@ -50,9 +50,9 @@ def needs(error: ModuleNotFoundError) -> str:
     return f"{error.name} is not installed; it comes with the workflow: {installation('workflow')}"
 
 
-def need_models() -> None:
-    """Raise `ConfigError` when a library that evaluations need is not installed."""
-    missing = [name for name in ("torch", "transformers", "safetensors") if find_spec(name) is None]
+def need_models(*names: str) -> None:
+    """Raise `ConfigError` when a library that evaluations need is not installed: one of these, or of all."""
+    missing = [name for name in names or ("torch", "transformers", "safetensors") if find_spec(name) is None]
     if missing:
         install = installation("models")
         raise ConfigError(f"{', '.join(missing)} not installed; evaluations need them: {install}")

@@ -157,7 +157,7 @@ def _score(options: argparse.Namespace) -> int:
 
     options.direction = direction_of_clips(options.direction)
     if options.methods:
-        need_models()
+        need_models("torch")
     if options.protocol is not None:
         protocols.protocol(options.protocol)
     given = [path for path in (options.queries, options.gallery) if path is not None]

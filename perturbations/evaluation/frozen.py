@@ -117,9 +117,6 @@ def _encoder(model: Any) -> DualEncoder:
 class _Utf8:
     """Texts as their UTF-8 bytes, each plus 1; 0 is padding. The words are those of the model's own tokenizer."""
 
-    model_max_length = _LONGEST
-    pad_token_id: int | None = 0
-
     def __init__(self, words: Any) -> None:
         self._words = words
         self.all_special_ids: list[int] = list(words.all_special_ids)
