@@ -94,7 +94,8 @@ class CorpusRules:
             self.requested.append(work)
             for line in work.sizes:
                 say(line)
-            return work.files
+            # Snakemake makes again what is missing of the target's own inputs, not of its inputs' inputs.
+            return [*work.files, *(path for corpus in work.corpora for path in self._clip_markers(*corpus))]
 
         return files
 
@@ -214,18 +215,18 @@ class CorpusRules:
     def video_parts(self, wildcards: Wildcards) -> list[str]:
         """The parts of a corpus."""
         self.requested.append(TargetWork([], corpora=((wildcards.dataset, wildcards.suite),)))
-        return self._of_scenarios("video_part", wildcards)
+        return self._of_scenarios("video_part", wildcards.dataset, wildcards.suite)
 
     def clip_markers(self, wildcards: Wildcards) -> list[str]:
-        """The markers of a corpus' clips, where they are stored: the videos of a deleted folder are made again."""
-        if self.config.storage.tier == "recipe":
-            return []
-        return self._of_scenarios("clip_marker", wildcards)
+        """The markers of a corpus' clips, where they are stored."""
+        return self._clip_markers(wildcards.dataset, wildcards.suite)
 
-    def _of_scenarios(self, kind: str, wildcards: Wildcards) -> list[str]:
-        scenarios = recipe.scenarios(self.config, wildcards.suite)
-        shards = self.plan(wildcards.dataset).shards
-        return paths.of_scenarios(kind, wildcards.dataset, wildcards.suite, scenarios, shards)
+    def _clip_markers(self, collection: str, suite: str) -> list[str]:
+        return [] if self.config.storage.tier == "recipe" else self._of_scenarios("clip_marker", collection, suite)
+
+    def _of_scenarios(self, kind: str, collection: str, suite: str) -> list[str]:
+        scenarios, shards = recipe.scenarios(self.config, suite), self.plan(collection).shards
+        return paths.of_scenarios(kind, collection, suite, scenarios, shards)
 
     def video_recipes(self, wildcards: Wildcards) -> str:
         """The file of a corpus' recipes, which its parts must follow."""

@@ -2,6 +2,7 @@
 rule preview:
     input:
         videos="manifests/{dataset}/{suite}/videos.parquet",
+        clips=JOBS.clip_markers,
     output:
         "manifests/{dataset}/{suite}/preview.png",
     log:
@@ -17,6 +18,7 @@ rule preview:
 rule corpus_page:
     input:
         videos="manifests/{dataset}/{suite}/videos.parquet",
+        clips=JOBS.clip_markers,
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
         captions="manifests/{dataset}/captions.parquet",
     output:
