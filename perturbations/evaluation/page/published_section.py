@@ -60,8 +60,8 @@ _SPREAD = "_sd"
 READ = (
     "Published: the paper's number. Ours: with its 95 % interval over queries; difference: ours less the published "
     "number. A number stands here where the paper states the same dataset, scenarios, model, setting, method, "
-    "parameters, batch size and seed. In brackets: what the text above names speaks against comparing them. A paper "
-    "prints no interval, and its weights are not recorded here."
+    "parameters, batch size and seed. A difference in brackets does not compare, for a reason that stands above its "
+    "table. A paper prints no interval, and its weights are not recorded here."
 )
 
 
