@@ -110,8 +110,8 @@ def test_every_perturbation_and_severity_plays_beside_the_clean_clip(manifest: P
     text = page_of(manifest, tmp_path / "corpus.html")
     assert len(text.encode()) < 1_000_000
     assert sorted(shown_clips(text)) == sorted([(name, severity) for name in NAMES for severity in "15"] * 2)
-    clean = re.findall("<figcaption>(clean.*?)</figcaption>", text)
-    assert clean == ["clean, its beginning", "clean, all of it, beside *"] * 2
+    clean = re.findall("<figcaption>(clean.*?|all of it.*?)</figcaption>", text)
+    assert clean == ["clean, its beginning", "all of it, beside *"] * 2
     assert re.findall(r"<h3>(\w+)[*] ", text) == ["translate", "sampling"] * 2
     films = [base64.b64decode(data) for data in re.findall(r'src="data:video/mp4;base64,([^"]*)"', text)]
     (tmp_path / "film.mp4").write_bytes(films[0])
@@ -335,14 +335,19 @@ var errors = [];
 document.getElementById("f").onload = function () {{
   var d = this.contentDocument, w = this.contentWindow, get = id => d.getElementById(id);
   w.addEventListener("error", e => errors.push(e.message));
-  var see = () => Array.from(d.querySelectorAll(".card")).filter(c => c.checkVisibility()).map(
+  var see = () => Array.from(d.querySelectorAll("[data-name]")).filter(c => c.checkVisibility()).map(
     c => [c.dataset.name, ...Array.from(c.querySelectorAll("figure[data-severity]")).filter(
       s => s.checkVisibility()).map(s => s.dataset.severity)].join(" "));
   var choose = (id, value) => {{ get(id).value = value; get(id).dispatchEvent(new Event("input")); return see(); }};
   var seen = {{wide: d.documentElement.scrollWidth, view: w.innerWidth, first: see()}};
   seen.cut = Array.from(d.querySelectorAll(".scroll, pre")).filter(b => b.scrollWidth > b.clientWidth).length;
   seen.low = choose("severity", 3);
+  var whole = () => d.querySelector(".item:not([hidden]) .clean-whole").checkVisibility();
+  seen.whole = [whole()];
   seen.one = choose("name", "mpeg2");
+  seen.whole.push(whole());
+  choose("name", "sampling");
+  seen.whole.push(whole());
   seen.category = choose("name", get("name").options[1].value).length;
   choose("item", "1");
   seen.item = d.querySelector(".item:not([hidden])").getAttribute("aria-label");
@@ -365,6 +370,7 @@ def test_it_fits_the_screen_and_its_choices_work(width: int, scheme: str, played
     assert sorted(seen["first"]) == sorted(f"{name} 5" for name in NAMES)
     assert sorted(seen["low"]) == sorted(f"{name} 1" for name in NAMES), "the next lower severity"
     assert seen["one"] == ["mpeg2 1"]
+    assert seen["whole"] == [True, False, True], "all of the clean clip, beside perturbations of time"
     assert 1 <= seen["category"] < len(NAMES)
     assert (seen["item"], seen["play"]) == ("two", "Play")
     assert (seen["dark"] == "rgb(255, 255, 255)") == (scheme == "light")
