@@ -253,7 +253,7 @@ def test_torch_files_that_would_grow_are_refused(tmp_path: Path) -> None:
             {"embeddings": torch.zeros(4, 2)},
             r"it holds a dict of \['embeddings'\]; save a plain tensor, or a dictionary",
         ),
-        (torch.zeros(4, 2).to_sparse(), "not a plain tensor"),
+        (torch.zeros(4, 2).to_sparse(), "it holds a sparse or quantized tensor; save a plain tensor"),
     ):
         torch.save(value, path)
         with pytest.raises(AnnotationError, match=message):

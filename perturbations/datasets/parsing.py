@@ -229,7 +229,7 @@ def parquet(
 ) -> Iterator[tuple[AnnotationPlace, object]]:
     """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required columns.
 
-    The columns `lists` may hold lists of texts.
+    The columns `lists` may hold lists of texts, or of numbers, also of several per item.
     """
     with _parquet_file(path) as file:
         check_header(path, required, file.schema_arrow.names, way_out)
@@ -265,9 +265,13 @@ def _check_kinds(path: Path, required: Sequence[str], lists: Collection[str], sc
 
     for name in required:
         kind = schema.field(name).type
-        is_list = name in lists and isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType)
-        if pa.types.is_nested(kind.value_type if is_list else kind):
-            raise AnnotationError(f"{path}: the column {short(name)} holds {cut(str(kind))}, not texts or numbers")
+        depth = 0
+        while isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+            kind, depth = kind.value_type, depth + 1
+        most = 0 if name not in lists else 2 if pa.types.is_floating(kind) or pa.types.is_integer(kind) else 1
+        if depth > most or pa.types.is_nested(kind):
+            held = cut(str(schema.field(name).type))
+            raise AnnotationError(f"{path}: the column {short(name)} holds {held}, not texts or numbers")
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

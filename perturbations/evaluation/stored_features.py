@@ -283,6 +283,7 @@ def _torch_file(path: Path) -> tuple[Any, Any]:
     ids, tensor = (held.get("ids"), held.get("features")) if isinstance(held, dict) else (None, held)
     if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.is_quantized:
         kind = f"a {type(held).__name__}" + (f" of {short(list(held))}" if isinstance(held, dict) else "")
+        kind = "a sparse or quantized tensor" if isinstance(tensor, torch.Tensor) else kind
         raise ValueError(f"it holds {kind}; save a plain tensor, or a dictionary of `ids` and `features`")
     return ids, tensor
 
