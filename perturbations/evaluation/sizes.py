@@ -65,11 +65,12 @@ def _tower(wanted: Evaluation, direction: str) -> int:
     if wanted.pretrained is None:
         return _DEMO[direction]
     images = direction == "v2t"
-    part = _described(wanted).get("vision_config" if images else "text_config")
-    told = {name: value for name, value in (part if isinstance(part, dict) else {}).items() if isinstance(value, int)}
-    patches = told.get("image_size", 224) // max(1, told.get("patch_size", 32))
-    tokens = patches**2 + 1 if images else min(77, told.get("max_position_embeddings", 77))
-    return tokens * told.get("hidden_size", 768 if images else 512) * told.get("num_hidden_layers", 12)
+    config = _described(wanted).get("vision_config" if images else "text_config")
+    values = config if isinstance(config, dict) else {}
+    numbers = {name: value for name, value in values.items() if isinstance(value, int)}
+    patches = numbers.get("image_size", 224) // max(1, numbers.get("patch_size", 32))
+    tokens = patches**2 + 1 if images else min(77, numbers.get("max_position_embeddings", 77))
+    return tokens * numbers.get("hidden_size", 768 if images else 512) * numbers.get("num_hidden_layers", 12)
 
 
 def gallery_memory_mb(config: configuration.Config, plan: DatasetPlan) -> int:
