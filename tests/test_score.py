@@ -164,11 +164,15 @@ def test_there_is_one_warning_per_kind_and_one_of_features_in_a_wrong_order(capl
 
 def test_features_that_rank_as_chance_does_are_named(caplog: pytest.LogCaptureFixture) -> None:
     names, rows = [f"clip {number}" for number in range(60)], np.eye(60, dtype=np.float32)
-    stored_features.write(Path("clips/clean.npz"), names, rows)
-    for shift, told in ((30, True), (0, False)):
-        stored_features.write(Path("captions/clean.npz"), names, np.roll(rows, shift, axis=0))
+    drawn = np.random.default_rng(4).standard_normal((2, 60, 8), np.float32)
+    cases = ((rows, np.roll(rows, 30, axis=0), "0.0"), (*drawn, "20.0"), (rows, rows, None))
+    for clips, captions, recall in cases:
+        caplog.clear()
+        stored_features.write(Path("clips/clean.npz"), names, clips)
+        stored_features.write(Path("captions/clean.npz"), names, captions)
         assert called() == 0
-        assert ("R@10 is 0.0 clean, and chance gives 16.7: are the rows" in caplog.text) == told
+        message = f"R@10 is {recall} clean, and chance gives 16.7: are the rows"
+        assert (message in caplog.text) == ("chance" in caplog.text) == (recall is not None)
         caplog.clear()
 
 
