@@ -49,10 +49,11 @@ def add(commands: Commands) -> None:
 
 
 def _preview(options: argparse.Namespace) -> int:
+    from perturbations.models.guides.backends import STAND_IN
     from perturbations.report import preview
 
     output = options.output or Path(f"{options.input.stem}.preview.jpg")
-    left_out = preview.from_video(
+    stand_ins, left_out = preview.from_video(
         *rows_from(options),
         output,
         names=options.perturbations or ["mlvp"],
@@ -60,6 +61,8 @@ def _preview(options: argparse.Namespace) -> int:
         seed=options.seed,
         variant=options.variant,
     )
+    if stand_ins:
+        print(f"made by {STAND_IN}s of models, not comparable with published results: {', '.join(stand_ins)}")
     if left_out:
         why = "they need several frames, or frames of other videos (--donors)"
         print(f"left out, because {why}: {', '.join(left_out)}")
