@@ -79,6 +79,7 @@ def test_white_space_and_punctuation_stay() -> None:
     assert core("(Man!)") == "man"
     assert put('"Man.', "woman") == '"Woman.'
     assert put("MAN", "woman") == "WOMAN"
+    assert [put('"Mr.', other) for other in ("mrs", "mister")] == ['"Mrs.', '"Mister']
 
 
 # The same table's rows that chance decides, and those of MLVP, Tab. 10, without the marks that the table adds.

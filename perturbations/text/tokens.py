@@ -68,10 +68,10 @@ def clitic(word: str) -> tuple[str, str]:
 
 
 def put(word: str, replacement: str) -> str:
-    """A word whose core is replaced by `replacement`, with the same capitals; an abbreviation keeps its full stop."""
+    """A word whose core is replaced by `replacement`, with the same capitals: "Mrs." or "Mister" for "Mr."."""
     before, old, after = parts(word)
     if old.endswith("."):
-        old, after = old[:-1], f".{after}"
+        old, after = old[:-1], f".{after}" if _ABBREVIATED.fullmatch(replacement) else after
     if old[:1].isupper():
         replacement = (
             replacement.upper() if len(old) > 1 and old.isupper() else replacement[:1].upper() + replacement[1:]
