@@ -314,8 +314,11 @@ class Video(torch.Tensor):
 @each(
     ("given", "message"),
     [
-        ((FRAMES.astype(np.int64), "v"), r"uint8 T x H x W x C with 3 channels, not int64 \(4, 24, 32, 3\)"),
-        ((FRAMES / 255, "v"), "whole numbers from 0 to 255"),
+        ((FRAMES.astype(np.int64), "v"), "from 0 to 255, not int64"),
+        ((FRAMES.astype(np.int64), "v"), r"give video.astype\(numpy.uint8\)"),
+        ((FRAMES / 255, "v"), r"of values from 0 to 1, give \(255 \* video\).round\(\).astype\(numpy.uint8\)"),
+        ((tensor("TCHW") / 255, "v"), r"give \(255 \* video\).round\(\).to\(torch.uint8\)"),
+        ((tensor("TCHW")[:, :1], "v"), r"of grey, give video\[:, \[0, 0, 0\]\]"),
         ((FRAMES + 0.5, "v"), "whole numbers from 0 to 255"),
         ((np.full(FRAMES.shape, np.nan), "v"), "whole numbers from 0 to 255"),
         ((FRAMES - 300.0, "v"), "whole numbers from 0 to 255"),
