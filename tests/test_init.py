@@ -253,6 +253,7 @@ def test_init_proposes_no_command_that_takes_a_name_for_an_option(capsys: Captur
         ("clips", "x.csv", "id,words\none,a man\n", "no column is called caption or text"),
         ("clips", "x.csv", "id,text\none,a man\n", "no item of x.csv can be used"),
         ("none", "x.csv", "id,text\none,a man\n", "none: no such directory"),
+        ("clips/*.mp4", "x.csv", "id,text\none,a man\n", "name the folder that holds the files: clips"),
         ("no$such", "x.csv", "id,text\none,a man\n", "no$such: no such directory"),
         ("~", "x.csv", "id,text\none,a man\n", "perturb: ~: no such directory"),
         ("x.csv", "x.csv", "id,text\none,a man\n", "no such directory; it is a file"),

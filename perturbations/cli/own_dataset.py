@@ -14,6 +14,7 @@ import yaml
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, short
 from perturbations.base.storage import PICTURE_EXTENSIONS, PROFILES, composed
+from perturbations.config.named_paths import no_file, no_folder
 from perturbations.corpus import clip_files, costs, items
 from perturbations.corpus.listed import ListedClip
 from perturbations.datasets import folder as folder_of_videos
@@ -87,9 +88,9 @@ def _section(
 ) -> tuple[dict[str, object], list[str]]:
     """The section of a dataset in config.yaml, and lines about what of the captions' file is taken and what not."""
     if not captions.is_file():
-        raise AnnotationError(f"{captions}: no such file")
+        raise AnnotationError(f"{captions}: no such file{no_file(captions)}")
     if not videos.is_dir():  # as a shell leaves it in `--videos=~/clips`, where the configuration's `~` is a folder
-        raise AnnotationError(f"{videos}: no such directory{'; it is a file' if videos.exists() else ''}")
+        raise AnnotationError(f"{videos}: no such directory{no_folder(videos)}")
     section: dict[str, object] = {"adapter": folder_of_videos.ADAPTER.name}
     if pictures:
         section["adapter"] = _adapter_of_pictures(captions)
