@@ -297,6 +297,19 @@ def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
     assert "  command line: timeout_s: Input should be greater than or equal to 1, not 0" in output
 
 
+@pytest.mark.parametrize(
+    ("suite", "hint"),
+    [
+        ("perturbations: [mlvp/fog]", "did you mean fog?"),
+        ("perturbations: [jpeg_compression]", "it is a perturbation of mm_robustness"),
+        ("captions: {perturbations: [keyboard]}", "known: none; it is a perturbation of mm_robustness and msrvtt_p"),
+    ],
+)
+def test_a_name_of_another_place_brings_its_own(suite: str, hint: str, tmp_path: Path) -> None:
+    (mistake,) = mistakes(tmp_path, PLAIN.replace("{mlvp: {}}", f"{{mlvp: {{{suite}}}}}"))
+    assert mistake.endswith(hint)
+
+
 @pytest.mark.parametrize("key", ["yes", "on", "true"])
 @pytest.mark.parametrize("place", ["parameters: {fog", "captions: {parameters: {typos"])
 def test_a_severity_called_yes_is_not_1(key: str, place: str) -> None:

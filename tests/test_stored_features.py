@@ -183,6 +183,15 @@ def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             stored_features.read(path)
 
 
+def test_what_lacks_ids_or_lists_brings_the_form(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", features=VALUES)
+    with pytest.raises(AnnotationError, match=r"numpy.savez\('x.npz', ids=ids, features=features\)"):
+        stored_features.read(tmp_path / "x.npz")
+    (tmp_path / "y.csv").write_text("id,f0,f1\none,1,2\n")
+    with pytest.raises(AnnotationError, match=r'A row is an id and a list of numbers, such as one,"\[0.1, 0.2\]"'):
+        stored_features.read(tmp_path / "y.csv")
+
+
 def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None:
     path = as_npy(tmp_path, VALUES[:3])
     with pytest.raises(AnnotationError, match=r"x.npy has 3 rows, and there are 4 ids: one of them is cut short"):
@@ -191,7 +200,7 @@ def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None
     with pytest.raises(AnnotationError, match=r"x.npy has 7 rows, and there are 4 ids: transpose its features"):
         stored_features.read(path)
     (tmp_path / "x.csv").unlink()
-    with pytest.raises(AnnotationError, match=r"x.npy has no ids: .*x.csv must list them, in the column id"):
+    with pytest.raises(AnnotationError, match=r"x.npy has no ids: .*x.csv must list them, in the column id$"):
         stored_features.read(path)
     names_only(tmp_path / "x.csv")
     (tmp_path / "x.npz").write_bytes(b"")

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
@@ -159,11 +158,15 @@ class _Folders:
         self._videos = str(videos)
         self._problems: dict[str, str] = {}  # why folders cannot be listed
         self._listed: dict[str, dict[str, str | tuple[str, ...]]] = {}
+        self._of_one_stem: dict[str, dict[str, list[str]]] = {}  # folder -> stem -> its files, where it has several
 
     def first(self, item: Item, *, pictures: bool) -> str:
         """The first of an item's files that is there, as it is named there. Raises `_NoVideoError`."""
-        names = chain(item.names, (item.source_video_id + ending for ending in item.extensions))
+        if (present := next(filter(None, map(self._find, map(_plain, item.names))), None)) is not None:
+            return present
+        names = (item.source_video_id + ending for ending in item.extensions)
         if (present := next(filter(None, map(self._find, map(_plain, names))), None)) is not None:
+            self._check_alone(present, item.extensions)
             return present
         folders = (os.path.dirname(_plain(name)) for name in item.files)
         if problem := next(filter(None, map(self._problems.get, folders)), None):
@@ -173,6 +176,16 @@ class _Folders:
             raise _NoVideoError(f"{other} {_OTHER_MEDIUM[pictures]}")
         named = " or ".join(item.files[:3]) + (" ..." if len(item.files) > 3 else "")
         raise _NoVideoError(f"missing: no {named} in its dataset's `videos`")
+
+    def _check_alone(self, present: str, extensions: Sequence[str]) -> None:
+        """Raise `_NoVideoError` where another file has the same name but for its ending: either may be meant."""
+        folder, name = os.path.split(present)
+        same = self._of_one_stem[folder].get(os.path.splitext(composed(name))[0], ())
+        if len(several := [other for other in same if os.path.splitext(other)[1].lower() in extensions]) > 1:
+            raise _NoVideoError(
+                f"several files may be it, {' and '.join(several)}: remove all but one, or name the right one in a "
+                "column of the table (`columns.video`)"
+            )
 
     def _find(self, path: str) -> str | None:
         """The path of a file as it is there, None where it is not. Raises `_NoVideoError` for two of one name.
@@ -195,6 +208,8 @@ class _Folders:
     def _list(self, folder: str) -> dict[str, str | tuple[str, ...]]:
         """The name in a folder, or the names, by their folded form: of a million files nearly always one."""
         names: dict[str, str | tuple[str, ...]] = {}
+        first: dict[str, str] = {}
+        several = self._of_one_stem[folder] = {}
         try:
             for name in sorted(os.listdir(os.path.join(self._videos, folder))):
                 folded = _folded(name)
@@ -203,6 +218,8 @@ class _Folders:
                 else:
                     other = names[folded]
                     names[folded] = (*((other,) if isinstance(other, str) else other), name)
+                if (before := first.setdefault(os.path.splitext(folded)[0], name)) is not name:
+                    several.setdefault(os.path.splitext(folded)[0], [before]).append(name)
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:

@@ -58,8 +58,8 @@ class Dataset(Strict):
     videos: Path | None = Field(None, description="the directory that holds the videos")
     split: str | None = Field(
         None,
-        description="the split's name for the manifests; youcook2's official JSON: which subset to read; folder, "
-        "pictures: the key of the entries, where a JSON file has them below keys",
+        description="the split's name for the manifests; youcook2's and msrvtt's official JSON: which split to read; "
+        "folder, pictures: the key of the entries, where a JSON file has them by splits",
     )
     ids: Path | None = Field(
         None,
@@ -164,7 +164,8 @@ class Adapter:
         published: the size of the published split.
         read: the function (dataset, collector) that lists every entry of the annotations: as an item, or with the
             reason why it cannot be used.
-        split: the split's name for the manifests, where the configuration has none.
+        split: the split's name for the manifests, where the configuration has none, or a function of the dataset that
+            returns it.
         needs: paths that the configuration must have.
         takes: further keys that it may have, of `ids`, `columns`, `captions` and `clips`; the others refuse them.
         settings: the keys that `config.yaml` may have: a subclass of `Dataset` adds keys.
@@ -184,7 +185,7 @@ class Adapter:
     published: str
     read: Callable[[Dataset, Collector], None]
     url: str = ""
-    split: str = "test"
+    split: str | Callable[[Dataset], str] = "test"
     needs: tuple[str, ...] = ("annotations", "videos")
     takes: tuple[str, ...] = ()
     settings: type[Dataset] = Dataset
@@ -241,4 +242,5 @@ def annotations_of(dataset: Dataset) -> Path:
 
 def split_of(dataset: Dataset) -> str:
     """The split's name: the configuration's, or the name of the split that the papers evaluate."""
-    return dataset.split or get(dataset.adapter).split
+    split = get(dataset.adapter).split
+    return dataset.split or (split(dataset) if callable(split) else split)

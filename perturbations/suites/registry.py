@@ -354,6 +354,8 @@ def get(key: str, variant: str | None = None) -> Perturbation:
 
 def _near(key: str) -> str:
     """The keys closest to a mistyped one; for a name without its suite, those of every suite that has it."""
+    if key in suites():
+        return f": it is a suite. Name one of its perturbations, such as {perturbations(key)[0].key}."
     if "/" not in key:
         of_name: dict[str, list[str]] = {}
         for entry in perturbations():
