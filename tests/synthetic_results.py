@@ -118,8 +118,7 @@ def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> Non
             values = pa.array([about.get(field.name) for about, _ in runs], field.type)
             columns[field.name] = values.take(pa.array(np.repeat(np.arange(len(runs)), lengths)))
     table = pa.table(columns, schema=schema)
-    about = {"perturbations": json.dumps({"kind": RANKS.name, "schema_version": parquet.SCHEMA_VERSION})}
-    pq.write_table(table.replace_schema_metadata(about), path, compression="zstd", write_page_checksum=True)
+    parquet.encode([table], RANKS, path)
 
 
 def _result(columns: Scenario, rank: np.ndarray, draw: np.random.Generator) -> ResultRow:
