@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 
@@ -28,6 +29,7 @@ _PATTERNS = {
     "caption_list": "work/{dataset}/captions/{shard}.jsonl",
     "all_captions": "work/{dataset}/lists/captions.jsonl",
     "rejected": "work/{dataset}/lists/rejected.jsonl",
+    "times": "work/{dataset}/lists/times.json",
     "rejected_captions": "work/{dataset}/rejected_captions.jsonl",
     "video_recipes": "work/{dataset}/{suite}/recipes/videos.jsonl",
     "text_recipes": "work/{dataset}/{suite}/captions/recipes.jsonl",
@@ -147,6 +149,14 @@ def is_manifest(path: Path) -> bool:
 def manifests_below(folder: Path) -> list[Path]:
     """The manifests and the parts in a folder and below it, sorted."""
     return sorted(folder.rglob(f"*{_MANIFEST}"))
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files in a folder and below it; a link to a folder counts as a file."""
+    for top, folders, names in os.walk(folder):
+        folders.sort()
+        links = [name for name in folders if os.path.islink(os.path.join(top, name))]
+        yield from (Path(top, name) for name in sorted([*names, *links]))
 
 
 def in_tree(path: Path, folder: str = MANIFESTS) -> tuple[Path, Path] | None:
