@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -30,7 +29,7 @@ from perturbations.evaluation.page.scores import (
 )
 from perturbations.evaluation.result_sets import with_clean
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
-from perturbations.manifest import files, parquet
+from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
 from perturbations.retrieval.bootstrap import separable, share_interval
 

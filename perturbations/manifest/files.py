@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,8 +77,6 @@ def _write_tables(path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], a
     storage.remove_leftovers([path])  # of jobs that were killed
     with storage.scratch_directory() as folder, storage.output_errors(path), storage.atomic_path(path) as temporary:
         parquet.encode(_in_order(kind, tables, Path(folder)), kind, temporary, described)
-    if (record := layout.record_of(path)) is not None:
-        storage.write_text(record, f"{storage.sha256(path)}\n")
 
 
 def _in_order(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path) -> Iterator[pa.Table]:

@@ -237,10 +237,11 @@ def _check_whole(path: Path) -> None:
     with path.open("rb") as file:
         begin = file.read(4)
         file.seek(max(0, path.stat().st_size - 4))
-        if begin == file.read(4) == b"PAR1":
-            raise ManifestError(f"{path} is Parquet, but no manifest of this package, or its end was changed")
-    way_out = f"; {_WAY_OUT}" if layout.is_manifest(path) else ""
-    raise ManifestError(f"{path} cannot be read as Parquet: it does not begin and end as such files do{way_out}")
+        is_parquet = begin == file.read(4) == b"PAR1"
+    problem = "is Parquet, but no manifest of this package, or its end was changed"
+    if not is_parquet:
+        problem = "cannot be read as Parquet: it does not begin and end as such files do"
+    raise ManifestError(f"{path} {problem}" + (f"; {_WAY_OUT}" if layout.is_manifest(path) else ""))
 
 
 # --- columns and Python's values -------------------------------------------------------------------------------------
