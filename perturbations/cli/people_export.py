@@ -115,7 +115,6 @@ def _export(options: argparse.Namespace) -> int:
         rai=read_rai(options.rai) if options.rai else {},
     )
     kind = files.kind_of(options.manifest)
-    files.check(options.manifest, kind)
     result = export.write(_WRITTEN.get(kind.name, "videos"), request)
     for subject, problem in (*result.quarantined, *result.failed):
         print(f"  {shown.line(f'{request.manifest}: {subject}: {problem}')}")

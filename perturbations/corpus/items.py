@@ -90,13 +90,14 @@ def _split_videos(dataset: Dataset) -> list[str]:
     return [os.path.basename(line.strip()) for _, line in lines(dataset.ids)]
 
 
-def clip(item: Item, dataset: Dataset, path: str, size: int | None = None) -> ListedClip:
-    """An item as jobs know it; `size` is that of its file in bytes: a new time alone changes nothing."""
+def clip(item: Item, dataset: Dataset, path: str, status: os.stat_result | None = None) -> ListedClip:
+    """An item as jobs know it; `status` is that of its file."""
     return ListedClip(
         item_id=item.item_id,
         source_video_id=item.source_video_id,
         path=path,
-        bytes=size,
+        bytes=None if status is None else status.st_size,
+        time_ns=None if status is None else status.st_mtime_ns,
         start_s=item.start_s,
         end_s=item.end_s,
         split=registry.split_of(dataset),
@@ -118,7 +119,7 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[ListedClip], list[R
         try:
             name = folders.first(item, pictures=dataset.has_pictures)
             path = below + name
-            located.append(clip(item, dataset, path, _size(path, name, pictures=dataset.has_pictures)))
+            located.append(clip(item, dataset, path, _status(path, name, pictures=dataset.has_pictures)))
         except _NoVideoError as error:
             missing.append(Rejected(item.item_id, str(error)))
     return located, missing
@@ -131,8 +132,8 @@ _OTHER_MEDIUM = {
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
-def _size(path: str, name: str, *, pictures: bool) -> int:
-    """The bytes of a video or picture. Raises `_NoVideoError`."""
+def _status(path: str, name: str, *, pictures: bool) -> os.stat_result:
+    """The size and time of a video or picture. Raises `_NoVideoError`."""
     if is_picture(path) != pictures:
         raise _NoVideoError(f"{name} {_OTHER_MEDIUM[pictures]}")
     try:
@@ -144,7 +145,7 @@ def _size(path: str, name: str, *, pictures: bool) -> int:
         ) from None
     if not stat.S_ISREG(status.st_mode):
         raise _NoVideoError(f"{name} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'a device')}, not a regular file")
-    return status.st_size
+    return status
 
 
 class _NoVideoError(Exception):

@@ -194,11 +194,9 @@ def results(
 
     about: dict[str, object] = {**provenance(results), sets.SET: {SKIPPED: skipped or []}}
     of_ranks = [ranks_of(path) for path in parts]
-    for path in of_ranks:
-        files.check_part(path, RANKS)
     rows = [replace(row, protocol=protocol) for part in parts for row in files.read_part(part, RESULTS)]
     result_sets.check(rows)
-    rows = result_sets.with_clean(rows, (row for path in of_ranks for row in files.rows_as_stored(path, RANKS)))
+    rows = result_sets.with_clean(rows, (row for path in of_ranks for row in files.read_part(path, RANKS)))
     files.write(results, RESULTS, rows, about)
     files.concatenate(of_ranks, ranks, RANKS, about)
 
