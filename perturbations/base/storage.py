@@ -188,7 +188,8 @@ def output_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in OUTPUT_ERRNOS:
-            raise OutputError(f"cannot write {path}: {os.strerror(error.errno or 0)}{_free_space(path)}") from error
+            full = _free_space(path) if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+            raise OutputError(f"cannot write {path}: {os.strerror(error.errno or 0)}{full}") from error
         raise
 
 

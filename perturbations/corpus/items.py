@@ -30,7 +30,7 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
         ConfigError: a path or a subset id does not exist; the message names the key.
         AnnotationError: the file cannot be parsed, or no entry follows the format.
     """
-    check_paths(name, dataset if videos else dataset.model_copy(update={"videos": None}), places)
+    check_paths(name, dataset, places, videos=videos)
     collector = Collector(dataset.annotations or Path(dataset.adapter))
     registry.get(dataset.adapter).read(dataset, collector)
     if not collector.items:

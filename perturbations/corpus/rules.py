@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
-from snakemake.exceptions import WorkflowError
-
 from perturbations.base import shown
 from perturbations.base.errors import PerturbationError
 from perturbations.base.records import canonical
@@ -31,11 +29,14 @@ _WEIGHTS_MB = 4000
 
 @contextmanager
 def user_mistakes() -> Iterator[None]:
-    """The user's mistakes stop Snakemake with one message; also a decorator."""
+    """The user's mistakes stop Snakemake with one message; also a decorator.
+
+    Snakemake would add places in this package to an exception: its reader would look for the mistake there.
+    """
     try:
         yield
-    except PerturbationError as error:
-        raise WorkflowError(shown.lines(str(error))) from None
+    except (PerturbationError, OSError) as error:
+        raise SystemExit(shown.lines(str(error))) from None
 
 
 def doubled(value: int) -> Callable[..., int]:

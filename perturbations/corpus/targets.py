@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 
 from perturbations.base import features, shown
-from perturbations.base.errors import ConfigError, cut
+from perturbations.base.errors import ConfigError, cut, nearest, short
 from perturbations.config import sections as configuration
 from perturbations.corpus import caption_recipes, listed, recipe, sharding
 from perturbations.manifest import layout, skipped
@@ -74,10 +74,32 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
             yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
 
 
+def near(word: str, known: Iterable[str]) -> list[str]:
+    """The targets that a mistyped one may mean: those of the same words in another order, or of similar letters."""
+    names = list(known)
+    words = sorted(word.split("_"))
+    return [name for name in names if sorted(name.split("_")) == words] or nearest(word, names)
+
+
+def no_target(config: configuration.Config, word: str, known: Iterable[str]) -> str:
+    """Why there is no target of a name, and which may have been meant."""
+    names = list(known)
+    reason, meant = f"no target {short(word)}", near(word, names)
+    for suite, dataset in product(registry.suites(), config.datasets):
+        kind = word.removesuffix(f"{suite}_{dataset}")
+        if kind in ("", "text_", "multimodal_") and kind != word:
+            others = [name for name in names if name.startswith(kind) and name.endswith(f"_{dataset}")]
+            meant = others if kind else meant
+            why = f"{suite} perturbs no captions" if suite in config.suites else f"`suites` has no {suite}"
+            reason = f"{reason}: {why}"
+    hint = f"; did you mean {' or '.join(meant[:3])}?" if meant else ""
+    return f"{reason}{hint or '.'} `snakemake --list-target-rules` lists them"
+
+
 def _first_look(config: configuration.Config) -> tuple[str, str]:
     """The suite and the dataset of the default target: those of the demo, or else the first that are configured."""
     suite = "mlvp" if "mlvp" in config.suites else next(iter(config.suites))
-    return suite, "demo" if "demo" in config.datasets else next(iter(config.datasets))
+    return suite, config.first_dataset
 
 
 def _of_suite(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
@@ -19,8 +20,11 @@ INDEX = f"{MANIFESTS}/index.html"
 TABLES = ".tables"
 """The ending of the folder of a page's tables, which lies beside the page. No dataset's name has a dot."""
 
-RESERVED = frozenset({MANIFESTS, "logs", "demo_encoder"})
-"""Names that no dataset can have: that of a tree's beginning, and those of folders that hold something else alone."""
+RESERVED = frozenset({MANIFESTS, "logs", "demo_encoder", "split"})
+"""Names that no dataset can have: that of a tree's beginning, and those of folders that hold something else alone.
+
+And `split`: the target composed_<dataset> would be called as a rule is.
+"""
 
 _MANIFEST, RECORD = ".parquet", ".sha256"
 _PATTERNS = {
@@ -69,6 +73,15 @@ WHOLE, COMPOSED = "whole", "composed"
 """Below a dataset's folder: what is made of its whole videos, and its queries of a clip and an instruction."""
 
 NAME = "[a-z][a-z0-9_]*"
+
+
+def proper_name(text: str) -> str:
+    """The dataset's name that is nearest to a text; empty where none is near."""
+    letters = unicodedata.normalize("NFKD", text.lower()).encode("ascii", "ignore").decode()  # without accents
+    name = re.sub(r"[^a-z0-9_]+", "_", letters).strip("_").lstrip("_0123456789")
+    return "" if name in RESERVED else name
+
+
 _FIELDS = {
     "dataset": f"{NAME}(?:/{WHOLE}|/{COMPOSED})?",
     "perturbation": "[A-Za-z0-9_]+",

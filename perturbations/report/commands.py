@@ -75,7 +75,7 @@ def _check(options: argparse.Namespace) -> int:
 
     further = [path.absolute() for path in options.configfile]  # as Snakemake takes them: from where it was started
     enter(options.directory)
-    config = config_file.of_files([Path("config.yaml"), *further])
+    config = config_file.of_files([Path("config.yaml"), *further], options.targets)
     paths.check_folders(Path())
     limits.use(config.limits.model_dump())
     wanted = work.of_targets(config, options.targets)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
+from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.config.sections import Config
 from perturbations.corpus import paths, recipe, sharding, targets
 from perturbations.corpus.targets import CaptionShards, ClipScenario, Plans, TargetWork
@@ -50,8 +50,7 @@ def of_targets(config: Config, names: Sequence[str]) -> Work:
     menu = {name: request for name, _, request in targets.menu(config, plans, caption_shards)}
     for name in names:
         if name not in menu:
-            hint = did_you_mean(name, list(menu)) or "."
-            raise ConfigError(f"no target {name!r}{hint} `snakemake --list-target-rules` lists them")
+            raise ConfigError(targets.no_target(config, name, menu))
     return lacking(config, [menu[name]() for name in dict.fromkeys(names)], plans, caption_shards)
 
 
