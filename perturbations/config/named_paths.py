@@ -10,6 +10,7 @@ from perturbations.base.errors import cut, did_you_mean
 from perturbations.config import problems
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.sections import Config
+from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.models.guides import registry as guides
 
@@ -23,7 +24,8 @@ def check_paths(name: str, dataset: Dataset, places: LinesOfKeys = NOWHERE) -> N
     missing = []
     for key in ("annotations", "ids"):
         path = getattr(dataset, key)
-        if path is not None and not os.path.isfile(path):
+        is_folder = key == "annotations" and datasets.get(dataset.adapter).takes_folder and os.path.isdir(path or "")
+        if path is not None and not os.path.isfile(path) and not is_folder:
             kind = "; it is a directory" if os.path.isdir(path) else _near(path)
             missing.append((("datasets", name, key), f"no such file: {cut(str(path))}{kind}"))
     if dataset.videos is not None and not os.path.isdir(dataset.videos):
