@@ -83,14 +83,14 @@ _CONVERSIONS: dict[type, Callable[[Any], Any]] = {
 def _typed(kind: str, column: Column, value: Any) -> Any:
     """A value in its column's type: a DataFrame turns whole numbers into floats where others are missing."""
     is_listed = not isinstance(value, str | bytes) and hasattr(value, "__iter__")
-    fits: dict[type, bool] = {
+    fitting: dict[type, bool] = {
         int: isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0 and abs(value) < 2**63,
         float: isinstance(value, int | float) and not isinstance(value, bool),
         str: isinstance(value, str),
         bool: isinstance(value, bool),
         list: is_listed,
         tuple: is_listed,
-    }[column.type]
-    if not fits or (column.words is not None and value not in column.words):
+    }
+    if not fitting[column.type] or (column.words is not None and value not in column.words):
         raise ManifestError(f"the column '{column.name}' of a row of {kind} cannot hold {str(value)[:80]!r}")
     return _CONVERSIONS[column.type](value)

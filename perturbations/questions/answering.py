@@ -7,13 +7,14 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from string import ascii_uppercase
 
+LETTERS = ascii_uppercase
 PROMPT = "own_v1"
 """The name of the prompt, which rows record; another text needs another name."""
 
 
 def prompt(question: str, options: Sequence[str]) -> str:
     """The question, a lettered option per line, and the request for the letter alone."""
-    lines = [f"{letter}. {option}" for letter, option in zip(ascii_uppercase, options, strict=False)]
+    lines = [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
     return "\n".join([question, *lines, "Answer with the letter of one option only."])
 
 
@@ -53,7 +54,7 @@ def _letters(matches: Iterable[re.Match[str]]) -> set[str]:
 
 def _place(letters: set[str], options: Sequence[str]) -> int | None:
     """The place of the one letter, where an option has it."""
-    places = {ascii_uppercase.index(letter.upper()) for letter in letters}
+    places = {LETTERS.index(letter.upper()) for letter in letters}
     return places.pop() if len(places) == 1 and max(places) < len(options) else None
 
 

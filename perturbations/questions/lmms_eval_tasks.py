@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from perturbations.questions.answering import PROMPT, ascii_uppercase, parsed, prompt  # replaced in exports
+from perturbations.questions.answering import LETTERS, PROMPT, parsed, prompt  # replaced in exports
 
 _FOLDER = Path(__file__).resolve().parent
 
@@ -47,7 +47,7 @@ def text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, str] | 
 
 def target(doc: Mapping[str, Any]) -> str:
     """The right option's letter."""
-    return ascii_uppercase[doc["answer"]]
+    return LETTERS[doc["answer"]]
 
 
 _RECORDED = (
@@ -61,10 +61,10 @@ def results(doc: Mapping[str, Any], responses: Sequence[str]) -> dict[str, dict[
     place = parsed(str(responses[0]), doc["options"])
     record = {name: doc[name] for name in _RECORDED}
     record["answer"] = target(doc)
-    record["parsed_answer"] = "" if place is None else ascii_uppercase[place]
+    record["parsed_answer"] = "" if place is None else LETTERS[place]
     return {"accuracy": {**record, "score": float(place == doc["answer"])}}
 
 
 def mean(records: Sequence[Mapping[str, Any]]) -> float:
     """The share of right answers."""
-    return sum(record["score"] for record in records) / len(records)
+    return float(sum(record["score"] for record in records) / len(records))

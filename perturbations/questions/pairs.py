@@ -71,9 +71,11 @@ def results(
     for (model, budget), cells in sorted(runs.items()):
         for key, cell in sorted(cells.items(), key=lambda own: (own[0] != CellKey(), own[0])):
             clean = cells.get(CellKey())
-            row, columns = _counted(cell, clean, cells.get(BLANK), questions, cluster)
+            counts, columns = _counted(cell, clean, cells.get(BLANK), questions, cluster)
             found.append(
-                AnswerResult(model=model, budget=budget, **key._asdict(), cell=key.name, draws=draws, seed=seed, **row)
+                AnswerResult(
+                    model=model, budget=budget, **key._asdict(), cell=key.name, draws=draws, seed=seed, **counts
+                )
             )
             measured.append(columns)
     return _with_p(_with_intervals(found, np.array(measured), seed, draws, margin))
@@ -151,7 +153,8 @@ def _percent(right: int, n: int) -> float | None:
 def mcnemar(n10: int, n01: int) -> float:
     """The exact two-sided p of so many flips to wrong and to right, which are as likely as each other."""
     flips, fewer = n10 + n01, min(n10, n01)
-    return min(1.0, 2 * sum(comb(flips, k) for k in range(fewer + 1)) / 2**flips)
+    total: int = 2**flips
+    return min(1.0, 2 * sum(comb(flips, k) for k in range(fewer + 1)) / total)
 
 
 # --- draws ------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from perturbations.questions.answering import ascii_uppercase, parsed, prompt  # replaced in exports
+from perturbations.questions.answering import LETTERS, parsed, prompt  # replaced in exports
 
 os.environ.setdefault("PRED_FORMAT", "tsv")  # which every program reads
 _FOLDER = Path(__file__).resolve().parent
@@ -60,7 +60,7 @@ def _define() -> type:
         def evaluate(cls, eval_file: str, **_: Any) -> dict[str, float]:
             table = load(eval_file)
             places = [parsed(str(row["prediction"]), load_options(row)) for _, row in table.iterrows()]
-            letters = ["" if place is None else ascii_uppercase[place] for place in places]
+            letters = ["" if place is None else LETTERS[place] for place in places]
             table["score"] = [float(own == right) for own, right in zip(letters, table["answer"], strict=True)]
             root, ending = os.path.splitext(eval_file)
             dump(table, f"{root}_score{ending}")

@@ -28,9 +28,9 @@ SUITE = Suite(
     reference="controls of this package; they are of no paper",
     videos=(
         _OURS.video("blank", "content", _BLANK, table("grey", 128), "grey frames"),
+        _OURS.video("other_video", "content", _OTHER, _ONE, "another clip of the dataset, resized"),
         _OURS.video("first_frame", "time", _FIRST, _ONE, "the first frame, standing still"),
         _OURS.video("shuffled", "time", _SHUFFLED, _ONE, "all frames in another order"),
-        _OURS.video("other_video", "content", _OTHER, _ONE, "another clip of the dataset, resized"),
     ),
     variants=_VARIANTS,
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
 from perturbations.datasets.listing import Collector
-from perturbations.datasets.parsing import checked, json_rows, whole_json
+from perturbations.datasets.parsing import json_rows, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
-from perturbations.questions.table import Entry, add_all, row_columns
+from perturbations.questions.table import add_all, entries
 
 _OPTIONS = tuple(f"option {number}" for number in range(5))
 
@@ -28,46 +29,32 @@ class EgoSchema(Dataset):
 def read(dataset: Dataset, collector: Collector) -> None:
     """The questions that have public answers; each has a video of its own."""
     assert isinstance(dataset, EgoSchema)
-    answers = whole_json(dataset.answers, dict, "an object {q_uid: 0 to 4}") if dataset.answers else {}
+    assert dataset.answers is not None
+    answers = whole_json(dataset.answers, dict, "an object {q_uid: 0 to 4}")
     spans = whole_json(dataset.uid_to_ego4d, dict, "an object {q_uid: span}") if dataset.uid_to_ego4d else {}
+
+    def fields(row: dict[str, Any]) -> dict[str, Any]:
+        name, span = row["q_uid"], spans.get(row["q_uid"])
+        span = span if isinstance(span, dict) else {}
+        video = str(span.get("video_uid", name))
+        return {
+            "question_id": name,
+            "video": video,
+            "files": (f"{video}.mp4", f"videos/{video}.mp4"),
+            "question": row["question"],
+            "options": [row[option] for option in _OPTIONS],
+            "answer": answers.get(name),
+            "form": "index",
+            "start_s": span.get("starting_sec"),
+            "end_s": span.get("ending_sec"),
+        }
+
     rows = json_rows(annotations_of(dataset), None)
-    known = {"q_uid", "question", *_OPTIONS}
-    add_all(
-        (
-            _entry(where, row, number, answers[row["q_uid"]], spans, row_columns(row, known))
-            for number, (where, row) in enumerate(
-                checked(collector, rows, "q_uid", ("q_uid",), ("question", *_OPTIONS), caption="")
-            )
-            if row["q_uid"] in answers
-        ),
-        collector,
-    )
-    listed = {row.question_id for row in collector.questions} | {entry.item_id for entry in collector.rejected}
-    for name in sorted({*answers} - listed):
+    every = entries(collector, rows, ("q_uid",), ("question", *_OPTIONS), fields)
+    add_all((entry for entry in every if entry.question_id in answers), collector)
+    said = {row.question_id for row in collector.questions} | {entry.item_id for entry in collector.rejected}
+    for name in sorted({*answers} - said):
         collector.reject(f"answer of {name}", name, f"there is an answer and no question in {collector.place.name}")
-
-
-def _entry(
-    where: int | str, row: dict[str, object], number: int, answer: object, spans: dict[str, object], more: object
-) -> Entry:
-    name = str(row["q_uid"])
-    span = spans.get(name)
-    own = span if isinstance(span, dict) else {}
-    video = str(own.get("video_uid", name))
-    return Entry(
-        where=where,
-        question_id=name,
-        video=video,
-        files=tuple(f"{folder}{video}.mp4" for folder in ("", "videos/")),
-        question=row["question"],
-        options=[row[option] for option in _OPTIONS],
-        answer=answer,
-        form="index",
-        source_index=number,
-        start_s=own.get("starting_sec"),
-        end_s=own.get("ending_sec"),
-        more=more if isinstance(more, dict) else {},
-    )
 
 
 ADAPTER = Adapter(
@@ -79,7 +66,7 @@ ADAPTER = Adapter(
     published="500 questions with public answers, of 5,031",
     needs=("annotations", "videos", "answers"),
     settings=EgoSchema,
-    spans=lambda dataset: isinstance(dataset, EgoSchema) and dataset.uid_to_ego4d is not None,
+    spans=lambda dataset: getattr(dataset, "uid_to_ego4d", None) is not None,
     questions=True,
     read=read,
 )

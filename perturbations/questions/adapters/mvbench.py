@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from perturbations.base.errors import AnnotationError, short
 from perturbations.datasets.listing import AnnotationPlace, Collector
-from perturbations.datasets.parsing import checked, whole_json
+from perturbations.datasets.parsing import whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
-from perturbations.questions.table import Entry, add_all, row_columns
+from perturbations.questions.table import Entry, add_all, entries
 
 FOLDERS = {
     **dict.fromkeys(
@@ -36,8 +37,6 @@ FOLDERS = {
 }
 """Task -> where its videos lie: as they were published, and as lmms-eval has them, the last of which it looks for."""
 
-_COLUMNS = ("video", "question", "candidates", "answer")
-
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """Questions by task: a folder of the task's files, one of them, or the one file that has all of them.
@@ -52,24 +51,24 @@ def _entries(path: Path, videos: Path, collector: Collector) -> Iterator[Entry]:
         named = (root, *FOLDERS[task]) if root else FOLDERS[task]
         folder = next((name for name in named if (videos / name).is_dir()), named[0])
         is_cut = folder.endswith("_segment")
-        places: Iterator[tuple[AnnotationPlace, object]] = (
-            (f"{file}, entry {number}", row) for number, row in enumerate(rows)
-        )
-        for number, (where, row) in enumerate(checked(collector, places, "video", ("video",), _COLUMNS, caption="")):
-            yield Entry(
-                where=where,
-                question_id=f"{task}_{number}",
-                video=f"{folder}/{row['video']}",
-                question=row["question"],
-                options=row["candidates"],
-                answer=row["answer"],
-                form="text",
-                source_index=number,
-                start_s=None if is_cut else row.get("start"),
-                end_s=None if is_cut else row.get("end"),
-                category=task,
-                more=row_columns(row, _COLUMNS),
-            )
+
+        def fields(
+            row: dict[str, Any], task: str = task, folder: str = folder, is_cut: bool = is_cut
+        ) -> dict[str, Any]:
+            return {
+                **{name: row[name] for name in ("question", "answer")},
+                "question_id": "",
+                "video": f"{folder}/{row['video']}",
+                "options": row["candidates"],
+                "form": "text",
+                "start_s": None if is_cut else row.get("start"),
+                "end_s": None if is_cut else row.get("end"),
+                "category": task,
+            }
+
+        places: list[tuple[AnnotationPlace, object]] = [(f"{file}, entry {at}", row) for at, row in enumerate(rows)]
+        for entry in entries(collector, places, ("video",), ("question", "candidates", "answer"), fields):
+            yield replace(entry, question_id=f"{task}_{entry.source_index}")
 
 
 def _tasks(path: Path) -> Iterator[tuple[str, str, list[Any], str]]:

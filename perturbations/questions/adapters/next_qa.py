@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
 from perturbations.datasets.listing import Collector
-from perturbations.datasets.parsing import checked, table, whole_json
+from perturbations.datasets.parsing import table, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
-from perturbations.questions.table import Entry, add_all, row_columns
+from perturbations.questions.table import add_all, entries
 
 _OPTIONS = ("a0", "a1", "a2", "a3", "a4")
 _COLUMNS = ("video", "question", "answer", "qid", "type", *_OPTIONS)
@@ -27,32 +28,22 @@ class NextQa(Dataset):
 def read(dataset: Dataset, collector: Collector) -> None:
     """A question's id is its video and its `qid`; its category is the first letter of its type."""
     path = getattr(dataset, "map_vid_vidor_id", None)
-    places = whole_json(path, dict, "an object {video: name in VidOR}") if path else {}
-    rows = table(annotations_of(dataset), _COLUMNS)
-    add_all(
-        (
-            Entry(
-                where=where,
-                question_id=f"{row['video']}_{row['qid']}",
-                video=row["video"],
-                files=tuple(f"{name}.mp4" for name in _names(row["video"], places)),
-                question=row["question"],
-                options=[row[name] for name in _OPTIONS],
-                answer=row["answer"],
-                form="index",
-                source_index=number,
-                category=_KINDS.get(row["type"][:1]),
-                subcategory=row["type"],
-                more=row_columns(row, _COLUMNS),
-            )
-            for number, (where, row) in enumerate(checked(collector, rows, "video", _COLUMNS, caption=""))
-        ),
-        collector,
-    )
+    in_vidor = whole_json(path, dict, "an object {video: name in VidOR}") if path else {}
 
+    def fields(row: dict[str, Any]) -> dict[str, Any]:
+        video = row["video"]
+        names = (video, f"NExTVideo/{video}", *([in_vidor[video]] if video in in_vidor else []))
+        return {
+            **{name: row[name] for name in ("video", "question", "answer")},
+            "question_id": f"{video}_{row['qid']}",
+            "files": tuple(f"{name}.mp4" for name in names),
+            "options": [row[name] for name in _OPTIONS],
+            "form": "index",
+            "category": _KINDS.get(row["type"][:1]),
+            "subcategory": row["type"],
+        }
 
-def _names(video: str, places: dict[str, object]) -> list[str]:
-    return [video, f"NExTVideo/{video}", *([str(places[video])] if video in places else [])]
+    add_all(entries(collector, table(annotations_of(dataset), _COLUMNS), _COLUMNS, (), fields), collector)
 
 
 ADAPTER = Adapter(

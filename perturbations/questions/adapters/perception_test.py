@@ -9,12 +9,10 @@ from typing import Any
 from pydantic import Field
 
 from perturbations.base.errors import short
-from perturbations.datasets.listing import Collector
-from perturbations.datasets.parsing import checked_row, whole_json
+from perturbations.datasets.listing import AnnotationPlace, Collector
+from perturbations.datasets.parsing import whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
-from perturbations.questions.table import Entry, add_all, row_columns
-
-_COLUMNS = ("id", "question", "options", "answer_id")
+from perturbations.questions.table import add_all, entries
 
 
 class PerceptionTest(Dataset):
@@ -33,43 +31,36 @@ def read(dataset: Dataset, collector: Collector) -> None:
     assert dataset.cut_frame_mapping is not None
     cuts = whole_json(dataset.cut_frame_mapping, dict, "an object {video: frame}")
     videos = whole_json(annotations_of(dataset), dict, "an object {video: {metadata, mc_question}}")
-    add_all(_entries(videos, cuts, collector), collector)
+    rows = _rows(videos, cuts, collector)
+    needed = ("question", "options", "answer_id", "end_s", "area", "reasoning")
+    add_all(entries(collector, rows, ("video", "id"), needed, _fields), collector)
 
 
-def _entries(videos: dict[str, Any], cuts: dict[str, Any], collector: Collector) -> Iterator[Entry]:
-    number = 0
+def _fields(row: dict[str, Any]) -> dict[str, Any]:
+    video = row["video"]
+    return {
+        **{name: row[name] for name in ("video", "question", "options", "end_s")},
+        "question_id": f"{video}_{row['id']}",
+        "files": (f"{video}.mp4", f"videos/{video}.mp4"),
+        "answer": row["answer_id"],
+        "form": "index",
+        "category": row["area"],
+        "subcategory": row["reasoning"],
+    }
+
+
+def _rows(
+    videos: dict[str, Any], cuts: dict[str, Any], collector: Collector
+) -> Iterator[tuple[AnnotationPlace, object]]:
     for video, own in videos.items():
-        questions = own.get("mc_question") if isinstance(own, dict) else None
-        if not isinstance(questions, list):
-            collector.reject_malformed(f"video {short(video)}", video, "no list 'mc_question'")
-            continue
         try:
-            end_s = _end_s(cuts.get(video), own.get("metadata"))
-        except ValueError as error:
-            collector.reject_malformed(f"video {short(video)}", video, str(error))
-            continue
-        for place, question in enumerate(questions):
-            where, number = f"{video}.mc_question[{place}]", number + 1
-            try:
-                row = checked_row(question, ("id",), _COLUMNS, "")
-            except ValueError as error:
-                collector.reject_malformed(where, video, str(error))
-                continue
-            yield Entry(
-                where=where,
-                question_id=f"{video}_{row['id']}",
-                video=video,
-                files=tuple(f"{folder}{video}.mp4" for folder in ("", "videos/")),
-                question=row["question"],
-                options=row["options"],
-                answer=row["answer_id"],
-                form="index",
-                source_index=number - 1,
-                end_s=end_s,
-                category=row.get("area"),
-                subcategory=row.get("reasoning"),
-                more=row_columns(row, (*_COLUMNS, "area", "reasoning")),
-            )
+            questions, end_s = own["mc_question"], _end_s(cuts.get(video), own.get("metadata"))
+            for place, row in enumerate(questions):
+                whole = {"video": video, "end_s": end_s, **row} if isinstance(row, dict) else row
+                yield f"{video}.mc_question[{place}]", whole
+        except (TypeError, KeyError, ValueError) as error:
+            reason = str(error) if isinstance(error, ValueError) else "no list 'mc_question'"
+            collector.reject_malformed(f"video {short(video)}", video, reason)
 
 
 def _end_s(frame: object, about: object) -> float | None:

@@ -5,83 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from string import ascii_lowercase
+from typing import Any
 
 from perturbations.base.errors import AnnotationError
+from perturbations.datasets import parsing
 from perturbations.datasets.listing import AnnotationPlace, Collector
-from perturbations.datasets.parsing import (
-    check_header,
-    checked,
-    header,
-    json_lines,
-    json_rows,
-    parquet,
-    parquet_header,
-    table,
-)
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
-from perturbations.questions.table import Entry, add_all, row_columns
+from perturbations.questions.table import add_all, entries
 
-_NEEDED = ("question_id", "video", "question", "answer")
+_TEXTS, _NEEDED = ("question_id", "video"), ("question", "answer")
 _FREE = ("options", "start_s", "end_s", "category", "subcategory", "cluster")
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """Rows of `question_id, video, question, answer`, and `options` or a column per option: `a`, `b`, `c`, ..."""
     rows = _rows(annotations_of(dataset), split_of(dataset))
-    texts = ("question_id", "video")
-    add_all(
-        (
-            Entry(
-                where=where,
-                question_id=row["question_id"].strip(),
-                video=row["video"].strip(),
-                question=row["question"],
-                options=row["options"] if "options" in row else _of_columns(row),
-                answer=row["answer"],
-                source_index=number,
-                start_s=row.get("start_s"),
-                end_s=row.get("end_s"),
-                category=row.get("category"),
-                subcategory=row.get("subcategory"),
-                cluster=str(row.get("cluster") or ""),
-                more=row_columns(row, (*_NEEDED, *_FREE, *ascii_lowercase)),
-            )
-            for number, (where, row) in enumerate(checked(collector, rows, "question_id", texts, _NEEDED, caption=""))
-        ),
-        collector,
-    )
+    add_all(entries(collector, rows, _TEXTS, _NEEDED, _fields), collector)
 
 
-def _of_columns(row: dict[str, object]) -> list[object]:
-    """The options of columns `a`, `b`, ...; a row may fill fewer of them than others."""
+def _fields(row: dict[str, Any]) -> dict[str, Any]:
     options = [row[letter] for letter in ascii_lowercase if letter in row]
     while options and (options[-1] is None or options[-1] != options[-1] or options[-1] == ""):
-        options.pop()
-    return options
+        options.pop()  # a row may fill fewer columns than others
+    own = {name: row[name] for name in (*_TEXTS, *_NEEDED, *_FREE) if name in row}
+    more = {name: value for name, value in row.items() if name not in own and name not in ascii_lowercase}
+    ids = {name: own[name].strip() for name in _TEXTS}
+    return {"options": options, **own, **ids, "more": more}
 
 
 def _rows(path: Path, split: str) -> Iterable[tuple[AnnotationPlace, object]]:
-    kind = path.suffix.lower()
-    if kind in (".csv", ".tsv"):
-        mark = "\t" if kind == ".tsv" else ","
-        _check_options(path, header(path, mark))
-        return table(path, _NEEDED, mark, "")
-    if kind == ".parquet":
-        names = parquet_header(path)
-        check_header(path, _NEEDED, names)
-        _check_options(path, names)
-        return parquet(path, names, lists=names)
+    kind, needed = path.suffix.lower(), (*_TEXTS, *_NEEDED)
     if kind == ".jsonl":
-        return json_lines(path)
+        return parsing.json_lines(path)
     if kind == ".json":
-        return json_rows(path, split)
-    raise AnnotationError(f"{path}: questions must be a .csv, .tsv, .json, .jsonl or .parquet file")
-
-
-def _check_options(path: Path, names: list[str]) -> None:
+        return parsing.json_rows(path, split)
+    if kind not in (".csv", ".tsv", ".parquet"):
+        raise AnnotationError(f"{path}: questions must be a .csv, .tsv, .json, .jsonl or .parquet file")
+    mark = "\t" if kind == ".tsv" else ","
+    names = parsing.parquet_header(path) if kind == ".parquet" else parsing.header(path, mark)
+    parsing.check_header(path, needed, names)
     if "options" not in names and not {"a", "b"} <= {*names}:
-        check_header(path, _NEEDED, names)
         raise AnnotationError(f"{path} has no column 'options', and no columns a, b, c, ...; its columns are {names}")
+    return parsing.parquet(path, names, names) if kind == ".parquet" else parsing.table(path, needed, mark, "")
 
 
 ADAPTER = Adapter(

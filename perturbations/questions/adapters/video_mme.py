@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
-from perturbations.datasets.parsing import checked, parquet
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
-from perturbations.questions.table import Entry, add_all
+from typing import Any
 
-_TEXTS = ("videoID", "question_id", "duration", "domain", "sub_category", "task_type")
-_COLUMNS = (*_TEXTS, "question", "options", "answer")
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
+from perturbations.datasets.parsing import parquet
+from perturbations.datasets.registry import Adapter, Dataset, annotations_of
+from perturbations.questions.table import add_all, entries
+
+_TEXTS = ("question_id", "videoID", "duration", "domain", "sub_category", "task_type")
+_OTHERS = ("question", "options", "answer")
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """Videos are named by YouTube's id. A question's category is the length of its video, its subcategory its task."""
-    rows = parquet(annotations_of(dataset), _COLUMNS, lists=("options",))
-    add_all(
-        (
-            Entry(
-                where=where,
-                question_id=row["question_id"],
-                video=row["videoID"],
-                files=tuple(
-                    f"{folder}{row['videoID']}{ending}" for folder in ("", "data/") for ending in VIDEO_EXTENSIONS
-                ),
-                question=row["question"],
-                options=row["options"],
-                answer=row["answer"],
-                form="letter",
-                source_index=number,
-                category=row["duration"],
-                subcategory=row["task_type"],
-                more={name: row[name] for name in ("domain", "sub_category")},
-            )
-            for number, (where, row) in enumerate(
-                checked(collector, rows, "question_id", _TEXTS, ("question", "options", "answer"), caption="")
-            )
-        ),
-        collector,
-    )
+    rows = parquet(annotations_of(dataset), (*_TEXTS, *_OTHERS), lists=("options",))
+    add_all(entries(collector, rows, _TEXTS, _OTHERS, _fields), collector)
+
+
+def _fields(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **{name: row[name] for name in ("question_id", *_OTHERS)},
+        "video": row["videoID"],
+        "files": tuple(f"{folder}{row['videoID']}{ending}" for folder in ("", "data/") for ending in VIDEO_EXTENSIONS),
+        "form": "letter",
+        "category": row["duration"],
+        "subcategory": row["task_type"],
+        "more": {name: row[name] for name in ("domain", "sub_category")},
+    }
 
 
 ADAPTER = Adapter(
