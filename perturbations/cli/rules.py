@@ -25,7 +25,7 @@ from perturbations.manifest.layout import TOP
 JOBS = {
     "perturbations.cli.rules_clips": ("sources", "analyses", "videos"),
     "perturbations.cli.rules_captions": (
-        *("captions", "rejected_captions", "check_captions", "texts", "texts_manifest", "multimodal"),
+        *("captions", "questions", "rejected_captions", "check_captions", "texts", "texts_manifest", "multimodal"),
     ),
     "perturbations.cli.rules_manifests": (
         *("sources_manifest", "analyses_manifest", "videos_manifest", "mixes", "check_quarantine"),

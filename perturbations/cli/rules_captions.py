@@ -24,11 +24,13 @@ from perturbations.manifest.kinds import (
     MULTIMODAL,
     QRELS,
     QUARANTINE,
+    QUESTIONS,
     SOURCES,
     TEXT_STATISTICS,
     TEXTS,
     VIDEOS,
     CaptionRow,
+    QuestionRow,
     SourceRow,
     TextRow,
     TextStatisticsRow,
@@ -44,6 +46,11 @@ def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels
     about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns()}
     files.write(captions, CAPTIONS, rows, {**provenance(captions), **about})
     files.write(qrels, QRELS, sets.qrels(rows, clips), {**provenance(qrels), **about})
+
+
+def questions(*, dataset: str, listed: Path, output: Path) -> None:
+    """Write the manifest of questions."""
+    files.write(output, QUESTIONS, read(listed, QuestionRow), {**provenance(output), "dataset": dataset})
 
 
 def rejected_captions(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:

@@ -14,6 +14,7 @@ from perturbations.config import problems
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.problems import Problem
 from perturbations.config.sections import Config
+from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.manifest.layout import TOP
 from perturbations.models.guides import registry as guides
@@ -54,7 +55,8 @@ def _of_dataset(name: str, dataset: Dataset, *, videos: bool) -> list[Problem]:
     missing: list[Problem] = []
     for key in ("annotations", "ids"):
         path = getattr(dataset, key)
-        if path is not None and not os.path.isfile(path):
+        is_folder = key == "annotations" and datasets.get(dataset.adapter).takes_folder and os.path.isdir(path or "")
+        if path is not None and not os.path.isfile(path) and not is_folder:
             missing.append((("datasets", name, key), f"no such file: {_written(path)}{no_file(path)}"))
     if videos and dataset.videos is not None and not os.path.isdir(dataset.videos):
         text = f"no such directory: {_written(dataset.videos)}{no_folder(dataset.videos)}"

@@ -42,7 +42,9 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
         items, rejected = _subset(name, dataset.subset, items, rejected, places)
     if not items and not rejected:
         raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item")
-    return Listing(items, rejected, collector.place.name, collector.empty)
+    listed = {item.item_id for item in items}
+    questions = tuple(row for row in collector.questions if row.item_id in listed)
+    return Listing(items, rejected, questions, collector.place.name, collector.empty)
 
 
 def _subset(

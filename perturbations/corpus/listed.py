@@ -14,7 +14,7 @@ from typing import TypeVar
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import layout
-from perturbations.manifest.kinds import CaptionRow, SourceRow
+from perturbations.manifest.kinds import CaptionRow, QuestionRow, SourceRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,11 @@ class ListedClip:
     split: str = ""
 
 
-_Line = TypeVar("_Line", ListedClip, CaptionRow, SourceRow)
+_Line = TypeVar("_Line", ListedClip, CaptionRow, QuestionRow, SourceRow)
 """Rows of sources are items that no job uses; such a caption's `item_id` is its own id."""
 
 
-def line(entry: ListedClip | CaptionRow | SourceRow) -> str:
+def line(entry: ListedClip | CaptionRow | QuestionRow | SourceRow) -> str:
     """An entry as a line of its file: JSON with sorted keys and no spaces.
 
     ASCII only: names may contain characters that some readers treat as line ends.
@@ -60,7 +60,7 @@ _OF_KIND = {
         attrgetter(*sorted(kind.__slots__)),
         "{" + ",".join(f'"{name}":%s' for name in sorted(kind.__slots__)) + "}\n",
     )
-    for kind in (ListedClip, CaptionRow, SourceRow)
+    for kind in (ListedClip, CaptionRow, QuestionRow, SourceRow)
 }
 """What takes the values out of an entry, and its line with a place for each."""
 

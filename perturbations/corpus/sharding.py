@@ -144,6 +144,7 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
     unusable, rejected_captions = listing.rejected_items(), listing.rejected_captions()
     _write_rejected(config, collection, "rejected_captions", rejected_captions)
     # Captions before clips, and no listing beside what is made of it: a million of each take much memory.
+    _write_questions(config, collection, listing)
     num_captions, num_listed = _write_captions(config, collection, listing), len(listing.items) + len(unusable)
     missing: list[Rejected] = []
     if drawn := datasets.get(dataset.adapter).synthetic:
@@ -225,6 +226,7 @@ def plan_captions(config: Config, collection: str) -> tuple[str, ...]:
         return (COMPOSED_SHARD,)
     listing = items.read(collection, config.datasets[collection], videos=False, places=config.places)
     _write_rejected(config, collection, "rejected_captions", listing.rejected_captions())
+    _write_questions(config, collection, listing)
     shards = shards_of(
         _captions(collection, listing),
         CAPTIONS_PER_JOB,
@@ -233,6 +235,12 @@ def plan_captions(config: Config, collection: str) -> tuple[str, ...]:
     )
     listed.write_shards(config.at(layout.folder("caption_list", dataset=collection)), shards)
     return tuple(shards)
+
+
+def _write_questions(config: Config, collection: str, listing: Listing) -> None:
+    """Write the list of all questions, of a set of questions."""
+    if datasets.get(config.datasets[dataset_of(collection)].adapter).questions:
+        listed.write(config.at(layout.at("all_questions", dataset=collection)), listing.questions)
 
 
 def _write_captions(config: Config, collection: str, listing: Listing) -> int:

@@ -22,6 +22,10 @@ _OWN = {
         *("activitynet", "coco", "didemo", "egocvr", "flickr30k", "folder", "lsmdc", "msrvtt", "msvd", "pictures"),
         *("webvid_covr", "youcook2"),
     ),
+    **things.in_package(
+        "perturbations.questions.adapters",
+        *("egoschema", "mvbench", "next_qa", "perception_test", "questions", "video_mme"),
+    ),
     "demo": "perturbations.demo.adapter",
 }
 
@@ -175,6 +179,8 @@ class Adapter:
         pictures: whether items are pictures, each a clip of one frame.
         synthetic: width, height and frames of each clip, where the package draws the videos itself.
         families: a function of a dataset that can have families: all their members, in order; none where it has none.
+        questions: whether its entries are questions of multiple choice, which the collector is given too.
+        takes_folder: whether the annotations may be a folder of files.
         whole: a function of the dataset: why its items are whole videos, not parts; None where they are parts.
     """
 
@@ -195,6 +201,8 @@ class Adapter:
     pictures: bool = False
     synthetic: tuple[int, int, int] | None = None
     families: Callable[[Dataset], Sequence[FamilyMember]] | None = None
+    questions: bool = False
+    takes_folder: bool = False
     whole: Callable[[Dataset], str | None] = _needs_spans
 
 

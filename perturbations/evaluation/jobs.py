@@ -201,7 +201,14 @@ def results(
     files.concatenate(of_ranks, ranks, RANKS, about)
 
 
-def report(*, datasets: Sequence[str], results: Sequence[Path], ranks: Sequence[Path], page: Path) -> None:
+def report(
+    *,
+    datasets: Sequence[str],
+    results: Sequence[Path],
+    ranks: Sequence[Path],
+    page: Path,
+    answers: Sequence[Path] = (),
+) -> None:
     """Write the page of results, with what the corpora of `datasets` left out, and beside it its tables."""
     from perturbations.evaluation.page import page as pages
 
@@ -215,4 +222,5 @@ def report(*, datasets: Sequence[str], results: Sequence[Path], ranks: Sequence[
         statistics=of("text_statistics"),
         quarantine=[*of("captions_quarantine"), *of("quarantine")],
         queries=of("composed_queries"),
+        answers=answers,
     )

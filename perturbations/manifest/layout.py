@@ -32,6 +32,7 @@ _PATTERNS = {
     "shard_list": "work/{dataset}/shards/{shard}.jsonl",
     "caption_list": "work/{dataset}/captions/{shard}.jsonl",
     "all_captions": "work/{dataset}/lists/captions.jsonl",
+    "all_questions": "work/{dataset}/lists/questions.jsonl",
     "rejected": "work/{dataset}/lists/rejected.jsonl",
     "times": "work/{dataset}/lists/times.json",
     "rejected_captions": "work/{dataset}/rejected_captions.jsonl",

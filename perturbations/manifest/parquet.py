@@ -50,6 +50,7 @@ _TYPES = {
     int: pa.int64(),
     float: pa.float64(),
     bool: pa.bool_(),
+    list: pa.list_(pa.string()),
     tuple: pa.list_(pa.float32()),
 }
 

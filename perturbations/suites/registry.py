@@ -15,7 +15,9 @@ from perturbations.video.kernel import Function, Kernel
 if TYPE_CHECKING:
     from perturbations.text.scripts import Languages
 
-_OWN = things.in_package("perturbations.suites", "mlvp", "mm_robustness", "msrvtt_p", "tampering", "transmission")
+_OWN = things.in_package(
+    "perturbations.suites", "controls", "mlvp", "mm_robustness", "msrvtt_p", "tampering", "transmission"
+)
 
 ParameterValue = bool | int | float | str | list[str] | list[int]
 """A parameter of a kernel. A caption's kernel may take lists: tags of words, positions in a sentence."""

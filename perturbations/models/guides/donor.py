@@ -295,7 +295,7 @@ class RandomDonorGuide(GuideRecipe):
         Never the clip itself, nor one of its file or its frames.
         """
         query = known.row(item_id)
-        seconds = parameters["seconds"]
+        seconds = parameters.get("seconds", 0)
         assert isinstance(seconds, float | int)
         others = [row for row in known.donors if not _is_the_same(row, query)]
         if not others:
