@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from synthetic_results import B32, result
+from test_manifest import stranger_s
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
@@ -29,7 +29,7 @@ from perturbations.evaluation.page.scores import (
 )
 from perturbations.evaluation.result_sets import with_clean
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
-from perturbations.manifest import files, parquet
+from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
 from perturbations.retrieval.bootstrap import separable, share_interval
 
@@ -144,7 +144,7 @@ def test_ranks_are_those_of_the_file_whatever_the_order_of_its_rows(tmp_path: Pa
     rows, known = many()
     whole = read(tmp_path, known)
     table = pq.read_table(tmp_path / "r.parquet")
-    pq.write_table(table.take(pa.array(np.random.default_rng(0).permutation(len(table)))), tmp_path / "r.parquet")
+    stranger_s(tmp_path / "r.parquet", table.take(pa.array(np.random.default_rng(0).permutation(len(table)))))
     ((group, first),), ((other, second),) = whole.items(), read_ranks([tmp_path / "r.parquet"]).items()
     assert group == other == ("demo", B32, "v2t")
     pd.testing.assert_frame_equal(first, second, check_like=True)
@@ -180,12 +180,11 @@ def test_bad_files_of_ranks(tmp_path: Path) -> None:
     place = len(data) // 3
     data[place : place + 40] = bytes(40)
     path.write_bytes(data)
-    is_refused(r"r\.parquet cannot be read")
+    is_refused(r"r\.parquet was changed")
     nothing = table.set_column(table.column_names.index("rank"), "rank", pa.array(np.zeros(len(table), np.int64)))
-    pq.write_table(nothing, path)
+    stranger_s(path, nothing)
     is_refused("rank below 1")
-    about = {"perturbations": json.dumps({"kind": "ranks", "schema_version": parquet.SCHEMA_VERSION})}
-    pq.write_table(table.drop_columns(["seed"]).replace_schema_metadata(about), path)
+    stranger_s(path, table.drop_columns(["seed"]))
     is_refused("it lacks 'seed'")
 
 

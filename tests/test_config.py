@@ -153,6 +153,29 @@ def test_every_path_that_does_not_exist_is_told_by_its_key(tmp_path: Path) -> No
     named_paths.check_paths("x", config.Dataset(adapter="folder", annotations=tmp_path / "file", videos=tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("videos", "message"),
+    [
+        ("clips/*.mp4", "no such directory: clips/*.mp4; name the folder that holds the files: clips"),
+        ("clip", "no such directory: clip; did you mean clips?"),
+        (
+            "https://example.org/a",
+            "no such directory: https://example.org/a; an address is not read: download the files",
+        ),
+    ],
+)
+def test_a_path_that_is_no_folder_brings_the_way_out(
+    videos: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("clips").mkdir()
+    for name in ("clip.mp4", "a.csv"):
+        Path(name).touch()
+    with pytest.raises(ConfigError) as caught:
+        named_paths.check_paths("x", config.Dataset(adapter="folder", annotations=Path("a.csv"), videos=Path(videos)))
+    assert message in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["a" * 100_000, "nul\0", "new\nline"])
 def test_paths_that_no_disk_can_hold_do_not_exist(name: str) -> None:
     dataset = config.Dataset(adapter="folder", annotations=Path(name), videos=Path(name))

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 import yaml
 from looping import each
@@ -209,3 +210,18 @@ def test_any_value_anywhere_is_told_or_taken(seed: int, tmp_path: Path) -> None:
             lines = str(error).split("\n")
             assert lines[0] == "the configuration is not valid:"
             assert lines[1:]
+
+
+def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
+    text = PLAIN.replace("mlvp: {}", "mlvp: {perturbations: [fogg]}") + "seed: '0'\n"
+    (tmp_path / "config.yaml").write_text(text)
+    output = preloaded.snakemake(
+        tmp_path, "--snakefile", str(REPOSITORY / "Snakefile"), "-n", "--config", "timeout_s=0", status=1
+    )
+    assert "Traceback" not in output
+    told = re.findall(r"^  (config\.yaml, line \d+: [\w.]+|command line: \w+)", output, re.MULTILINE)
+    assert told == [
+        "config.yaml, line 4: suites.mlvp.perturbations.0",
+        "config.yaml, line 5: seed",
+        "command line: timeout_s",
+    ]

@@ -117,6 +117,7 @@ def test_the_container_s_files_exist() -> None:
     copied = re.findall(r"^COPY (?!--from)(\S+) ", text, re.MULTILINE)
     assert copied == [".", "envs/constraints.txt"]
     assert all((REPOSITORY / path).exists() for path in copied)
+    assert (REPOSITORY / ".dockerignore").read_text() == (REPOSITORY / ".containerignore").read_text()
     wanted = set(re.findall(r"EXTRAS=([a-z,]+)", text)) - {""}
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {extra for choice in wanted for extra in choice.split(",")} <= set(extras)

@@ -15,11 +15,14 @@ import pandas as pd
 import pytest
 
 from perturbations import read_manifest, retrieval
+from perturbations.base.errors import AnnotationError
 from perturbations.cli.main import main
 from perturbations.evaluation import feature_sets, stored_features
+from perturbations.evaluation.rows import PUBLISHED_BATCH
 from perturbations.evaluation.section import Evaluation
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QRELS, QrelRow
+from perturbations.tta.methods.registry import methods
 
 IDS = [f"clip {number}" for number in range(6)]
 EYE = np.eye(6, dtype=np.float32)
@@ -186,6 +189,12 @@ def npz(name: str, ids: Any = IDS, rows: Any = EYE) -> Callable[[], object]:
     return write
 
 
+def listed(name: str) -> Callable[[], object]:
+    """Writes a table of ids and features."""
+    lines = [f'{name},"{row.tolist()}"' for name, row in zip(IDS, EYE, strict=True)]
+    return lambda: Path(name).write_text("\n".join(["id,features", *lines]) + "\n")
+
+
 def pairs(content: str, name: str = "pairs.csv") -> Callable[[], object]:
     return lambda: Path(name).write_text(content)
 
@@ -229,6 +238,14 @@ HEADER = "query_id,gallery_id\n"
             lambda: Path("clips/mlvp/fog/5.safetensors").touch(),
             FEATURES,
             "clips/mlvp/fog/5.npz and clips/mlvp/fog/5.safetensors are of the same features",
+        ),
+        (npz("clips/mlvp/fog/05"), FEATURES, "fog/05.npz and clips/mlvp/fog/5.npz are of the same features"),
+        (listed("clips/mlvp/fog/5.csv"), FEATURES, "fog/5.csv and clips/mlvp/fog/5.npz are of the same features"),
+        (None, ["clips/clean.npz", "clips"], "clips/clean.npz and clips/clean.npz are the same file"),
+        (
+            lambda: Path("link").symlink_to("clips"),
+            ["link", "clips", "--direction", "v2t"],
+            "link/clean.npz and clips/clean.npz are the same file: every query would find itself",
         ),
         (lambda: Path("clips/clean.npz").unlink(), FEATURES, "clips holds no clean.npz"),
         (None, ["captions/clean.npz", "."], "; did you mean captions?"),
@@ -384,7 +401,87 @@ def test_two_models_of_one_name_are_told_to_have_two(capsys: pytest.CaptureFixtu
     assert "; features of several models have names: `perturb score --model NAME`" in capsys.readouterr().err
 
 
-def test_files_of_no_scenario_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    stored_features.write(Path("clips/fog_5.npz"), IDS, EYE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("fog_5.npz", "fog_5.csv", "notes.txt", "clean.pkl", "mlvp/5.npz"),
+        *("mlvp/fog/5.pkl", "mlvp/fog/5.npz.tmp", "mlvp/fog/4.mat", "mlvp/fog/4"),
+    ],
+)
+def test_files_of_no_scenario_are_left_out_with_a_warning(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    Path("clips", name).write_bytes(b"")
+    Path("clips/t2v.csv").touch()  # as `perturb encode` writes it
     assert called(gallery="clips") == 0
-    assert caplog.messages == ["clips/fog_5.npz: left out, a file is clean.npz or SUITE/PERTURBATION/SEVERITY.npz"]
+    (message,) = caplog.messages
+    assert message.startswith(f"clips/{name}: left out, a file of features is clean or SUITE/PERTURBATION/SEVERITY")
+
+
+def test_of_many_files_that_are_left_out_those_of_scenarios_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("a.md", "b.md", "mlvp/fog/1.pkl", "mlvp/fog/5/clean.npz"):
+        Path("clips", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("clips", name).touch()
+    assert called(gallery="clips") == 0
+    assert "clips/mlvp/fog/1.pkl, clips/mlvp/fog/5, clips/a.md and 1 more: left out" in caplog.text
+
+
+def test_capitals_and_linked_folders_are_read_and_a_list_of_ids_is_no_other_file(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    Path("clips/mlvp/fog/5.npz").rename("clips/mlvp/fog/5.NPZ")
+    Path("clips/mlvp").rename("elsewhere")
+    Path("clips/mlvp").symlink_to(Path("elsewhere").resolve())
+    np.save("clips/mlvp/fog/4.npy", EYE)
+    Path("clips/mlvp/fog/4.csv").write_text("\n".join(["id", *IDS]))
+    assert called(gallery="clips") == 0
+    results = read_manifest("out/results.parquet")
+    assert {*results["severity"]} == {0, 4, 5}
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("score", ["0", "0.00", "-1", "-2.5", "0e0", "+0", "00", " 0 "])
+def test_a_score_above_0_is_relevance(score: str) -> None:
+    Path("r.csv").write_text(f"query_id,gallery_id,score\na,b,{score}\na,c,1e-3\nd,b,{score}\ne,f, 2\n")
+    assert feature_sets.read_answers(Path("r.csv")) == {"a": ["c"], "d": [], "e": ["f"]}
+    values = {"query_id": ["a", "a"], "gallery_id": ["b", "c"], "score": [float(score), 3]}
+    pd.DataFrame(values).to_parquet("r.parquet")
+    assert feature_sets.read_answers(Path("r.parquet")) == {"a": ["c"]}
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "x", "", "1,0", "relevant"])
+def test_a_score_that_is_no_number_is_refused_with_its_line(score: str) -> None:
+    Path("r.csv").write_text(f'query_id,gallery_id,score\na,b,1\na,c,"{score}"\n')
+    with pytest.raises(AnnotationError, match=re.escape(f"r.csv, line 3: the score is {score!r}, not a number")):
+        feature_sets.read_answers(Path("r.csv"))
+
+
+FROZEN = [name for name, entry in methods().items() if not entry.adapts and not entry.is_baseline]
+
+
+def test_no_block_of_memory_and_no_order_of_rows_changes_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 queries of 90 items in blocks of 7, of 64 and in one, and in another order, by every method that can."""
+    pytest.importorskip("torch")
+    from perturbations.retrieval import matrices, scoring
+    from perturbations.tta import rescoring
+
+    generator = np.random.default_rng(1)
+    items = generator.normal(size=(90, 16)).astype(np.float32)
+    target = generator.integers(0, 90, 200)
+    asking = items[target] + generator.normal(size=(200, 16)).astype(np.float32)
+    names, known = [f"q{place:03}" for place in range(200)], [f"c{place:03}" for place in range(90)]
+    npz("bank", [f"b{place}" for place in range(150)], items[generator.integers(0, 90, 150)] + 1)()
+    pairs(HEADER + "".join(f"{name},{known[place]}\n" for name, place in zip(names, target, strict=True)))()
+    found: dict[str, list[int]] = {}
+    for block, order in ((7, [*range(200)]), (64, [*range(200)]), (10**6, [*range(200)]), (64, [*range(199, -1, -1)])):
+        npz("captions/clean", [names[place] for place in order], asking[order])()
+        npz("clips/clean", known, items)()
+        for module, name in ((rescoring, "ROWS"), (rescoring, "_FEW"), (scoring, "_BLOCK")):
+            monkeypatch.setattr(module, name, block)
+        monkeypatch.setattr(matrices, "_BLOCK", 90 * block)
+        assert called("--relevant", "pairs.csv", "--bank", "bank.npz", "--methods", *FROZEN) == 0
+        ranks = read_manifest("out/ranks.parquet").sort_values(["method", "query_id"])
+        assert {*ranks["method"]} == {"none", *FROZEN}
+        for name, own in ranks.groupby("method")["rank"]:
+            assert found.setdefault(name, own.tolist()) == own.tolist(), (name, block)
+    assert found["hsm_qbnorm"] != found["qbnorm"], "its memory acts from the second batch on"
+    results = read_manifest("out/results.parquet").set_index("method")["batch_size"]
+    assert results["hsm_qbnorm"] == PUBLISHED_BATCH

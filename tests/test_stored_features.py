@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -128,6 +129,22 @@ def test_rows_are_found_by_name_and_refused_where_that_is_not_enough(tmp_path: P
         rows_of_ids(held, ["v_0_8", "w_1_2", "w_3_4"], "clips")
 
 
+def test_the_file_that_is_named_is_read_whatever_lies_beside_it(tmp_path: Path) -> None:
+    """A tensor belongs to a CSV of ids alone; where either could be meant, both are named."""
+    beside = {"npz": as_npz(tmp_path, VALUES + 1), "csv": lists(tmp_path / "x.csv", NAMES, VALUES)}
+    np.save(tmp_path / "x.npy", VALUES + 2)
+    assert np.array_equal(stored_features.read(beside["csv"]).rows, VALUES.mean(axis=1))
+    assert np.array_equal(stored_features.read(beside["npz"]).rows, (VALUES + 1).mean(axis=1))
+    with pytest.raises(AnnotationError, match=r"x.npy has no ids, and .*x.csv has features of its own"):
+        stored_features.read(tmp_path / "x.npy")
+    names_only(tmp_path / "x.csv")
+    (tmp_path / "x.npy").unlink()
+    with pytest.raises(AnnotationError, match=r"x.csv has no features, and .*x.npz beside it has ids of its own"):
+        stored_features.read(tmp_path / "x.csv")
+    beside["npz"].rename(tmp_path / "x.NPZ")
+    assert np.array_equal(stored_features.read(tmp_path / "x.NPZ").rows, (VALUES + 1).mean(axis=1))
+
+
 def test_texts_are_found_by_themselves(tmp_path: Path) -> None:
     path = lists(tmp_path / "t.csv", ["Shake it.", " Take it, now.", "Shake it."], [[1, 2], [3, 4], [1, 2]], TEXTS)
     held = stored_features.read(path)
@@ -183,6 +200,15 @@ def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             stored_features.read(path)
 
 
+def test_what_lacks_ids_or_lists_brings_the_form(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", features=VALUES)
+    with pytest.raises(AnnotationError, match=r"numpy.savez\('x.npz', ids=ids, features=features\)"):
+        stored_features.read(tmp_path / "x.npz")
+    (tmp_path / "y.csv").write_text("id,f0,f1\none,1,2\n")
+    with pytest.raises(AnnotationError, match=r'A row is an id and a list of numbers, such as one,"\[0.1, 0.2\]"'):
+        stored_features.read(tmp_path / "y.csv")
+
+
 def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None:
     path = as_npy(tmp_path, VALUES[:3])
     with pytest.raises(AnnotationError, match=r"x.npy has 3 rows, and there are 4 ids: one of them is cut short"):
@@ -191,7 +217,7 @@ def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None
     with pytest.raises(AnnotationError, match=r"x.npy has 7 rows, and there are 4 ids: transpose its features"):
         stored_features.read(path)
     (tmp_path / "x.csv").unlink()
-    with pytest.raises(AnnotationError, match=r"x.npy has no ids: .*x.csv must list them, in the column id"):
+    with pytest.raises(AnnotationError, match=r"x.npy has no ids: .*x.csv must list them, in the column id$"):
         stored_features.read(path)
     names_only(tmp_path / "x.csv")
     (tmp_path / "x.npz").write_bytes(b"")
@@ -241,6 +267,22 @@ def test_no_code_of_a_file_runs(tmp_path: Path) -> None:
         with pytest.raises(AnnotationError, match="no sound file of features"):
             stored_features.read(tmp_path / f"x.{suffix}")
     assert not (tmp_path / "ran").exists()
+
+
+def test_torch_files_of_more_than_tensors_and_texts_are_told_what_to_save(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    rows, path = torch.zeros(4, 2), tmp_path / "x.pt"
+    names = np.array(NAMES)
+    for value in ({"ids": list(names), "features": rows}, {"ids": names, "features": rows}, VALUES, tmp_path):
+        torch.save(value, path)
+        with pytest.raises(AnnotationError, match=r"it holds Python objects, .*\[str\(name\) for name in ids\]$"):
+            stored_features.read(path)
+    path.write_bytes(pickle.dumps({"ids": NAMES, "features": VALUES}))
+    with pytest.raises(AnnotationError, match="it holds Python objects, which can be code"):
+        stored_features.read(path)
+    torch.save({"ids": torch.arange(4), "features": rows}, path)
+    with pytest.raises(AnnotationError, match=r"`ids` is no list of texts; save .*\[str\(name\) for name in ids\]$"):
+        stored_features.read(path)
 
 
 def test_torch_files_that_would_grow_are_refused(tmp_path: Path) -> None:

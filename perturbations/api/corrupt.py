@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from perturbations.api.arrays import Frames, checked_id, checked_seed, declaration, perturb
+from perturbations.api.arrays import Frames, check_clip, checked_id, checked_seed, declaration, in_bytes, perturb
 from perturbations.base.errors import BackendError, MediaError
 from perturbations.corpus.recipe import make
 from perturbations.corpus.tiers import UNSTORED
@@ -35,8 +35,8 @@ def corrupt(
     `corrupt(photograph, "fog", severity=3)` gives one picture, `corrupt(frames, "mlvp/fog", severity=3)` a clip.
 
     Args:
-        clip: a picture, H x W x 3, or a clip, T x H x W x 3, RGB, uint8; a picture of Pillow, of any mode, which
-            becomes RGB; or the path of a picture or a video. It is not modified.
+        clip: a picture, H x W x 3, or a clip, T x H x W x 3, RGB, uint8; a picture of Pillow, which is read as its
+            file: upright, as RGB, without alpha; or the path of a picture or a video. It is not modified.
         name: `suite/name`, or the name alone. A name that several suites have is that of the first of them, and a
             warning lists them: mlvp, mm_robustness, msrvtt_p, tampering, transmission.
         severity: 1 to 5; 0 gives a copy.
@@ -55,7 +55,8 @@ def corrupt(
 
     Raises:
         UnknownPerturbationError: no such name, severity or variant.
-        MediaError: the file cannot be read, the perturbation leaves no frame, or it needs several frames.
+        MediaError: the file cannot be read, the picture has more than 8 bits per sample, CMYK or several frames, the
+            perturbation leaves no frame, or it needs several frames.
         BackendError: the library that reads the file is not installed.
         TypeError, ValueError: as `perturb`.
     """
@@ -66,8 +67,9 @@ def corrupt(
             return _of_video(path, entry, severity, seed, item_id, fps, dataset, donors)
         clip = _picture_of(path)
     is_pillow = _is_pillow(clip)
-    frames = np.asarray(clip.convert("RGB")) if is_pillow else clip
-    is_picture = isinstance(frames, np.ndarray) and frames.ndim == 3 and frames.shape[2] == 3
+    frames = _of_pillow(clip) if is_pillow else clip
+    check_clip(frames, "clip", pictures=True)
+    is_picture = frames.ndim == 3
     if is_picture and (entry.moves_frames or entry.several_frames):
         raise MediaError(f"{entry.key} changes the order of frames or shows motion: it needs a clip, not a picture")
     perturbed = perturb(
@@ -123,6 +125,11 @@ def _of_video(
     try:
         info = probing.probe(path)
         frames = np.stack([frame.image for frame in decoding.decode(MediaClip(path))])
+        if info.codec == "gif" and len(frames) == 1:  # a picture, as Pillow has it
+            picture: Frames = corrupt(
+                frames[0], entry.key, severity, seed=seed, item_id=item_id, dataset=dataset, variant=entry.variant
+            )
+            return picture
         if not entry.encodes or not severity:
             rate = float(info.frame_rate) if fps is None else fps
             return perturb(
@@ -152,7 +159,8 @@ def _of_video(
         recipe = make(entry, severity, seed=checked_seed(seed), storage=UNSTORED)
         return np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])
     except MediaError as error:
-        raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
+        problem = str(error) if str(path) in str(error) else f"{path}: {error}"
+        raise type(error)(f"{problem}{_way_out_of_file(path)}") from error
 
 
 def _is_pillow(clip: object) -> bool:
@@ -178,4 +186,39 @@ def _picture_of(path: Path) -> Frames:
     except ModuleNotFoundError as error:
         raise BackendError("to read a picture's file, Pillow is needed: pip install pillow") from error
     except MediaError as error:
-        raise MediaError(f"{path}: {error}") from error
+        raise MediaError(f"{path}: {error}{_way_out_of_file(path)}") from error
+
+
+def _of_pillow(picture: Any) -> Frames:
+    from perturbations.media import stills
+
+    try:
+        return stills.upright_rgb(picture)
+    except MediaError as error:
+        raise MediaError(f"{error}{_way_out(picture, 'picture')}") from error
+
+
+def _way_out_of_file(path: Path) -> str:
+    """What to give in place of a picture's file that is refused; empty where nothing would do."""
+    try:
+        from PIL import Image
+
+        with Image.open(path) as picture:
+            opened = f"PIL.Image.open({str(path)!r})"
+            return _way_out(picture, opened) or ("" if _is_picture(path) else f"; give {opened}")
+    except (ImportError, OSError, ValueError, SyntaxError):
+        return ""
+
+
+def _way_out(picture: Any, name: str) -> str:
+    """What to give in place of a picture of Pillow that is refused; empty where nothing would do."""
+    from perturbations.media import stills
+
+    if getattr(picture, "n_frames", 1) > 1 and picture.format != "MPO":
+        every = f"numpy.stack([frame.convert('RGB') for frame in PIL.ImageSequence.Iterator({name})])"
+        return f"; give all its frames, {every}, or the current one, {name}.copy()"
+    if picture.mode[0] in "IF":
+        reason, expression = in_bytes(np.asarray(picture), f"numpy.asarray({name})")
+        return f"; {reason}, give PIL.Image.fromarray({expression})" if "uint8" in expression else f"; {reason}"
+    needs_no_scale = picture.mode == "CMYK" or stills.has_lost_bits(picture)
+    return f"; give {name}.convert('RGB')" if needs_no_scale else ""

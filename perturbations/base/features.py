@@ -1,4 +1,4 @@
-"""What the packages `evaluation` and `composed` bring to those below them, and to `report`: imported when it is used.
+"""What `evaluation`, `composed` and `questions` bring to those below them, and to `report`: imported when it is used.
 
 Standard library only. The functions take and give types of packages above, which are named in words here.
 """
@@ -39,7 +39,14 @@ def problems(config: Any) -> list[Any]:
 
 def kinds() -> list[Any]:
     """The kinds of their manifests (`manifest.kinds.RowKind`)."""
-    return [*_of("composed.split.kinds")(), _of("evaluation.rows.RESULTS"), _of("evaluation.rows.RANKS")]
+    results = [_of("evaluation.rows.RESULTS"), _of("evaluation.rows.RANKS")]
+    return [*_of("composed.split.kinds")(), *results, *_of("questions.rows.kinds")()]
+
+
+def answer_sections(paths: Collection[Any]) -> list[Any]:
+    """Each `evaluation.page.tables.Section` of manifests of results of answers to questions; none without any."""
+    found: list[Any] = _of("questions.page.sections")(paths) if paths else []
+    return found
 
 
 def targets(config: Any, plans: Any, caption_shards: Any) -> Iterable[Any]:

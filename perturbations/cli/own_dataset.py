@@ -7,18 +7,19 @@ import io
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, short
-from perturbations.base.storage import PICTURE_EXTENSIONS, PROFILES
+from perturbations.base.storage import PICTURE_EXTENSIONS, PROFILES, composed
+from perturbations.config.named_paths import no_file, no_folder
 from perturbations.corpus import clip_files, costs, items
 from perturbations.corpus.listed import ListedClip
 from perturbations.datasets import folder as folder_of_videos
-from perturbations.datasets.listing import VIDEO_EXTENSIONS
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Listing
 from perturbations.datasets.parsing import whole_json
 from perturbations.datasets.registry import Dataset
 from perturbations.manifest import layout
@@ -45,7 +46,8 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     `ConfigError` or `AnnotationError` where no clip can be used.
     """
     name = layout.proper_name(folder.resolve().name) or "mine"
-    section, other_splits = _section(videos, captions, pictures=pictures)
+    extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
+    section, chosen = _section(videos, captions, extensions, pictures=pictures)
     dataset = Dataset.model_validate(section)
     listing = items.read(name, dataset)
     located, missing = items.locate(dataset, listing)
@@ -58,7 +60,8 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     usable = {clip: number_of[clip.item_id] for clip in located if clip.path not in damaged}
     if not usable:
         reasons = "".join(f"\n  {item_id!r}: {reason}" for item_id, reason in failed[:5])
-        raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}")
+        lines = "".join(f"\n  {line}" for line in (*chosen, *_elsewhere(listing, videos)))
+        raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}{lines}")
     suites = ("mm_robustness",) if pictures else ("mlvp", "mm_robustness")  # half of MLVP needs several frames
     storage, cost = _storage(folder, list(usable), suites[0], _FORMS_OF_PICTURES if pictures else _FORMS)
     clip, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clip", "videos"))
@@ -70,11 +73,9 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     what = "that do not follow the format: mend them, or let max_failed_items allow them, before a run"
     summary += _few_lines(what, malformed)
     summary.append(cost)
-    if split := section.get("split"):
-        others = f", not {', '.join(other_splits)}" if other_splits else ""
-        summary.append(f"split: {split}{others}")
+    summary += chosen
     named = {os.path.realpath(clip.path) for clip in located}
-    there = _clips_in(videos, pictures=pictures)
+    there = _clips_in(videos, extensions)
     if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
         summary.append(f"{files} without a caption, which are left out: {_few(unlisted)}")
     first = next(iter(usable)).path
@@ -86,16 +87,15 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     return name, suites[0], yaml.safe_dump(config, sort_keys=False, allow_unicode=True), summary
 
 
-def _clips_in(folder: Path, *, pictures: bool) -> list[Path]:
-    extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
+def _clips_in(folder: Path, extensions: Collection[str]) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in extensions and path.is_file())
 
 
 def uncaptioned(folder: Path, *, pictures: bool) -> str:
     """A table of the clips of a folder, whose captions are empty: no job perturbs these. Raises `AnnotationError`."""
     if not folder.is_dir():
-        raise AnnotationError(f"{folder}: no such directory{'; it is a file' if folder.exists() else ''}")
-    names = [path.name for path in _clips_in(folder, pictures=pictures)]
+        raise AnnotationError(f"{folder}: no such directory{no_folder(folder)}")
+    names = [path.name for path in _clips_in(folder, PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS)]
     if not names:
         raise AnnotationError(f"{folder} holds no {'picture' if pictures else 'video'}")
     stems = [Path(name).stem for name in names]
@@ -105,27 +105,51 @@ def uncaptioned(folder: Path, *, pictures: bool) -> str:
     return table.getvalue()
 
 
-def _section(videos: Path, captions: Path, *, pictures: bool) -> tuple[dict[str, object], list[str]]:
-    """The section of a dataset in config.yaml, and the splits of its captions' file that are not taken."""
+def _section(
+    videos: Path, captions: Path, extensions: Sequence[str], *, pictures: bool
+) -> tuple[dict[str, object], list[str]]:
+    """The section of a dataset in config.yaml, and lines about what of the captions' file is taken and what not."""
     if captions.is_dir() and videos.is_file():
         raise AnnotationError(f"--captions {captions} is a directory, and {videos} a file: exchange them")
     if not captions.is_file():
-        kind = "a directory; --captions is a file" if captions.is_dir() else "no such file"
-        raise AnnotationError(f"{captions}: {kind}")
+        raise AnnotationError(f"{captions}: no such file{no_file(captions)}")
     if not videos.is_dir():  # as a shell leaves it in `--videos=~/clips`, where the configuration's `~` is a folder
-        raise AnnotationError(f"{videos}: no such directory{'; it is a file' if videos.exists() else ''}")
+        raise AnnotationError(f"{videos}: no such directory{no_folder(videos)}")
     section: dict[str, object] = {"adapter": folder_of_videos.ADAPTER.name}
     if pictures:
         section["adapter"] = _adapter_of_pictures(captions)
     section |= {"annotations": captions, "videos": videos}
     if section["adapter"] not in (folder_of_videos.ADAPTER.name, "pictures"):
         return section, []
-    splits = folder_of_videos.splits(captions)
-    if splits:
+    lines = []
+    if splits := folder_of_videos.splits(captions):
         section["split"] = splits[0] if len(splits) == 1 else folder_of_videos.ADAPTER.split
-    if columns := folder_of_videos.guessed_columns(captions):
-        section["columns"] = columns
-    return section, [name for name in splits if name != section["split"]]
+        others = [name for name in splits if name != section["split"]]
+        lines.append(f"split: {section['split']}" + (f", not {', '.join(others)}" if others else ""))
+    columns = folder_of_videos.choose_columns(captions, _names_of_files(videos, extensions))
+    if columns.section or columns.others:
+        taken = ", ".join(f"{role} is {name!r}" for role, name in columns.by_role.items())
+        lines.append(f"columns: {taken}" + (f"; not taken: {_few(columns.others)}" if columns.others else ""))
+    if columns.section:
+        section["columns"] = columns.section
+    return section, lines
+
+
+def _names_of_files(folder: Path, extensions: Sequence[str]) -> set[str]:
+    """The names of the files in a folder and below it, with and without their endings, as captions may list them."""
+    names = set()
+    for path in folder.rglob("*"):
+        stem, ending = os.path.splitext(composed(path.relative_to(folder).as_posix()))
+        if ending.lower() in extensions:
+            names |= {stem, stem + ending, stem + ending.lower()}
+    return names
+
+
+def _elsewhere(listing: Listing, videos: Path) -> list[str]:
+    """Where below the folder of videos the first of the items lies; nothing where none does."""
+    wanted = {name for item in listing.items for name in item.files}
+    place = next((path.parent for path in sorted(videos.rglob("*")) if path.name in wanted), videos)
+    return [] if place == videos else [f"{place} holds some of them: name that folder"]
 
 
 def _adapter_of_pictures(captions: Path) -> str:
@@ -136,7 +160,7 @@ def _adapter_of_pictures(captions: Path) -> str:
     name = "coco" if "annotations" in described else described.get("dataset")
     if name in ("coco", "flickr30k"):
         return str(name)
-    if all(isinstance(entries, list) for entries in described.values()):
+    if "images" not in described:
         return "pictures"
     raise AnnotationError(f"{captions} has no `annotations`, and its `dataset` is {short(name)}, not coco or flickr30k")
 

@@ -16,6 +16,7 @@ from perturbations.base.records import digest
 from perturbations.cli.common import check_failures, provenance
 from perturbations.corpus.caption_recipes import text_id
 from perturbations.corpus.listed import read, read_folder, read_recipes
+from perturbations.corpus.parts import is_true_text_marker
 from perturbations.corpus.recipe import TextRecipe, parse_text
 from perturbations.manifest import files, layout, sets
 from perturbations.manifest.kinds import (
@@ -23,11 +24,13 @@ from perturbations.manifest.kinds import (
     MULTIMODAL,
     QRELS,
     QUARANTINE,
+    QUESTIONS,
     SOURCES,
     TEXT_STATISTICS,
     TEXTS,
     VIDEOS,
     CaptionRow,
+    QuestionRow,
     SourceRow,
     TextRow,
     TextStatisticsRow,
@@ -43,6 +46,11 @@ def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels
     about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns()}
     files.write(captions, CAPTIONS, rows, {**provenance(captions), **about})
     files.write(qrels, QRELS, sets.qrels(rows, clips), {**provenance(qrels), **about})
+
+
+def questions(*, dataset: str, listed: Path, output: Path) -> None:
+    """Write the manifest of questions."""
+    files.write(output, QUESTIONS, read(listed, QuestionRow), {**provenance(output), "dataset": dataset})
 
 
 def rejected_captions(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
@@ -136,7 +144,6 @@ def texts_manifest(
     from perturbations.corpus.tally import Tally
 
     parts = work / suite / "captions"
-    _drop_untrue_markers(parts)
     shards = read_folder(work / "captions", CaptionRow)
     wanted = read_recipes(recipes)
     due = (
@@ -167,16 +174,17 @@ def texts_manifest(
         about["comparability"] = verdict(Tally(), tally, adapter=adapter)
         return about
 
-    files.write(texts, TEXTS, merged(), described)
+    try:
+        files.write(texts, TEXTS, merged(), described)
+    finally:
+        _drop_untrue_markers(parts)  # a part that cannot be used was removed
     files.write(statistics, TEXT_STATISTICS, counted, about)
 
 
 def _drop_untrue_markers(folder: Path) -> None:
     """Delete the markers of captions in a folder of which a part is missing or has another size."""
     for marker in folder.glob("*.json"):
-        sizes = json.loads(marker.read_text(encoding="utf-8"))
-        parts = [(folder / name, size) for name, size in sizes.items()]
-        if not all(part.is_file() and part.stat().st_size == size for part, size in parts):
+        if not is_true_text_marker(marker):
             marker.unlink()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Sequence
@@ -13,11 +14,13 @@ from perturbations.config import problems
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.problems import Problem
 from perturbations.config.sections import Config
+from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.manifest.layout import TOP
 from perturbations.models.guides import registry as guides
 
 _NOT_THERE = "the configuration names files that do not exist"
+_ADDRESS = r"^[a-z][a-z\d+.-]+:/"
 _MOST_LOOKED_AT = 1_000
 """Of a folder's files."""
 
@@ -52,21 +55,42 @@ def _of_dataset(name: str, dataset: Dataset, *, videos: bool) -> list[Problem]:
     missing: list[Problem] = []
     for key in ("annotations", "ids"):
         path = getattr(dataset, key)
-        if path is not None and not os.path.isfile(path):
-            kind = "; it is a directory" if os.path.isdir(path) else _near(path)
-            missing.append((("datasets", name, key), f"no such file: {cut(str(path))}{kind}"))
+        is_folder = key == "annotations" and datasets.get(dataset.adapter).takes_folder and os.path.isdir(path or "")
+        if path is not None and not os.path.isfile(path) and not is_folder:
+            missing.append((("datasets", name, key), f"no such file: {_written(path)}{no_file(path)}"))
     if videos and dataset.videos is not None and not os.path.isdir(dataset.videos):
-        kind = "; it is a file" if os.path.isfile(dataset.videos) else _near(dataset.videos)
-        text = f"no such directory: {cut(str(dataset.videos))}{kind}"
+        text = f"no such directory: {_written(dataset.videos)}{no_folder(dataset.videos)}"
         missing.append((("datasets", name, "videos"), text))
     return missing
 
 
-def _near(path: Path) -> str:
-    """The files of the same folder that a mistyped path may mean, as the end of a message."""
+def _written(path: Path) -> str:
+    """A path as it was written: pathlib leaves out a slash of an address."""
+    return cut(re.sub(rf"{_ADDRESS}(?!/)", r"\g<0>/", str(path), count=1, flags=re.IGNORECASE))
+
+
+def no_file(path: Path) -> str:
+    """Why a path is no file, or what may be meant, as the end of a message."""
+    return "; it is a directory" if os.path.isdir(path) else _near(path)
+
+
+def no_folder(path: Path) -> str:
+    """Why a path is no folder, or what may be meant, as the end of a message."""
+    if os.path.isfile(path):
+        return "; it is a file"
+    if glob.has_magic(path.name) and os.path.isdir(path.parent):
+        return f"; name the folder that holds the files: {cut(str(path.parent))}"
+    return _near(path, folders=True)
+
+
+def _near(path: Path, *, folders: bool = False) -> str:
+    """The files of the same folder that a mistyped path may mean, or the `folders`, as the end of a message."""
+    if re.match(_ADDRESS, str(path), re.IGNORECASE):
+        return "; an address is not read: download the files, and name where they are"
     try:
         with os.scandir(path.parent) as there:
-            return did_you_mean(path.name, [entry.name for entry in islice(there, _MOST_LOOKED_AT)])
+            entries = islice(there, _MOST_LOOKED_AT)
+            return did_you_mean(path.name, [entry.name for entry in entries if entry.is_dir() or not folders])
     except (OSError, ValueError):  # a path that no disk can hold
         return ""
 

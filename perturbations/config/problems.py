@@ -110,18 +110,24 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
 
 def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[registry.Perturbation]) -> list[Problem]:
     known = {entry.name: entry for entry in entries if entry.kind == "video"}
-    problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known)
+    problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known, "video")
     problems += _of_parameters((*key, "parameters"), wanted.parameters, known, wanted.perturbations)
     texts = {entry.name: entry for entry in entries if entry.kind == "text"}
     captions, key = wanted.captions, (*key, "captions")
-    problems += _unknown_names((*key, "perturbations"), captions.perturbations, texts)
+    problems += _unknown_names((*key, "perturbations"), captions.perturbations, texts, "text")
     return problems + _of_parameters((*key, "parameters"), captions.parameters, texts, captions.perturbations)
 
 
-def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str]) -> list[Problem]:
+def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str], kind: registry.Medium) -> list[Problem]:
     names = [] if isinstance(wanted, str) else list(wanted)
     known = list(known)
-    return [((*key, str(index)), unknown(name, known)) for index, name in enumerate(names) if name not in known]
+    problems: list[Problem] = []
+    for index, name in enumerate(names):
+        if name not in known:
+            having = [entry.suite for entry in registry.perturbations(None, kind) if entry.name == name]
+            hint = f"; it is a perturbation of {' and '.join(having)}" if having else ""
+            problems.append(((*key, str(index)), unknown(name, known) + hint))
+    return problems
 
 
 def _of_parameters(

@@ -143,7 +143,13 @@ class _Config(Strict):
     )
     backends: Backends = Field(default_factory=Backends)
     storage: StorageSettings = Field(default_factory=StorageSettings)
-    shard_size: Whole = Field(100, ge=1, le=100_000, description="the most items per job; it never changes a result")
+    shard_size: Whole | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="the most items per job; it never changes a result. By default 100, doubled with each doubling of "
+        "the dataset beyond 10,000 items",
+    )
     max_failed_items: Whole = Field(
         0,
         ge=0,

@@ -133,6 +133,10 @@ class CorpusRules:
         plan = self._plans.get(wildcards.dataset)
         return plan.largest if plan else costs.UNKNOWN
 
+    def _shard_size(self, wildcards: Wildcards) -> int:
+        plan = self._plans.get(wildcards.dataset)
+        return plan.shard_size if plan else self.config.shard_size or sharding.derived_size(0)
+
     def _models(self, wildcards: Wildcards) -> int | None:
         """The memory in MB that a job takes for its pretrained models; None where it runs none."""
         if analysis := getattr(wildcards, "analysis", None):
@@ -149,7 +153,7 @@ class CorpusRules:
     def clips_minutes(self, wildcards: Wildcards, attempt: int) -> int:
         """Time of `sources`, `analyses` and `videos`."""
         models = self._models(wildcards) is not None
-        return costs.minutes(self._largest(wildcards), self.config.shard_size, models=models) << (attempt - 1)
+        return costs.minutes(self._largest(wildcards), self._shard_size(wildcards), models=models) << (attempt - 1)
 
     def clips_gpus(self, wildcards: Wildcards) -> int:
         """GPUs of `analyses` and `videos`."""

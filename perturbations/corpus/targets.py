@@ -11,6 +11,7 @@ from perturbations.base import features, shown
 from perturbations.base.errors import ConfigError, cut, nearest, short
 from perturbations.config import sections as configuration
 from perturbations.corpus import caption_recipes, listed, recipe, sharding
+from perturbations.datasets import registry as datasets
 from perturbations.manifest import layout, skipped
 from perturbations.manifest.kinds import CaptionRow, SourceRow
 from perturbations.suites import registry
@@ -171,10 +172,15 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     files = [
         *_main_objects(config, suite, dataset),
         *whole,
-        *(layout.at(kind, dataset=dataset) for kind in ("sources", "captions", "qrels")),
+        *(layout.at(kind, dataset=dataset) for kind in ("sources", "captions", "qrels", *_questions(config, dataset))),
         *(layout.at(kind, dataset=dataset, suite=suite) for kind in kinds),
     ]
     return TargetWork(files, tuple(sizes), tuple((collection, suite) for collection in (dataset, *videos)))
+
+
+def _questions(config: configuration.Config, dataset: str) -> tuple[str, ...]:
+    """The manifest of a dataset's questions, where it has some."""
+    return ("questions",) if datasets.get(config.datasets[dataset].adapter).questions else ()
 
 
 def _main_objects(config: configuration.Config, suite: str, dataset: str) -> list[str]:
@@ -238,7 +244,8 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     sizes += _unusable(config, dataset, "rejected_captions")
     kinds = ("texts", "text_statistics", "caption_pairs")
     files = [layout.at(kind, dataset=dataset, suite=suite) for kind in kinds]
-    files += [layout.at(kind, dataset=dataset) for kind in ("captions_quarantine", "captions_checked")]
+    of_dataset = ("captions_quarantine", "captions_checked", *_questions(config, dataset))
+    files += [layout.at(kind, dataset=dataset) for kind in of_dataset]
     return TargetWork(files, tuple(sizes), captions=((dataset, suite),))
 
 

@@ -25,6 +25,7 @@ from perturbations.evaluation.rows import (
     CHOICES,
     CLEAN_SCENARIO,
     FEATURES,
+    PUBLISHED_BATCH,
     WHOLE_GALLERY,
     Finished,
     RankRow,
@@ -77,7 +78,12 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
     if given:
         ids = stored_features.read_similarities(queries[None])[0].ids
     else:
-        clean = {path: _read(path) for path in (queries[None], gallery[None])}
+        clean = {path: _in_order(path) for path in (queries[None], gallery[None])}
+        if queries[None].samefile(gallery[None]):
+            raise AnnotationError(
+                f"{queries[None]} and {gallery[None]} are the same file: every query would find itself; give the "
+                "features of the queries, then those of the gallery"
+            )
         ids, numbers = clean[queries[None]].ids, clean[gallery[None]].rows.shape[1]
         settings |= {"numbers": int(numbers)} | {name: storage.sha256(path) for name, path in files.items()}
         for name, path in files.items():
@@ -93,7 +99,7 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
             asking, answering = stored_features.read_similarities(paths[0])
             items = StoredFeatures(paths[0], answering, asking.rows)
         else:
-            asking, items = (clean.get(path) or _read(path) for path in paths)
+            asking, items = (clean.get(path) or _in_order(path) for path in paths)
         asking, targets = _answered(asking, items, listed, source, choices, warned)
         files_sha256 = {name: storage.sha256(path) for name, path in zip(("queries", "gallery"), paths, strict=True)}
         for method in dict.fromkeys((AS_IT_IS, *wanted.methods)):
@@ -115,6 +121,7 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
                 parameters=parameters_of(method, {}, wanted.direction),
                 code=methods_registry.code(method),
                 banks_sha256=banks_key({name: sha256 for name, sha256 in hashes.items() if uses[name]}),
+                batch_size=None if method == AS_IT_IS else PUBLISHED_BATCH,
             )
             about = {
                 "protocol": wanted.protocol,
@@ -256,6 +263,13 @@ def _read(path: Path) -> StoredFeatures:
     return held
 
 
+def _in_order(path: Path) -> StoredFeatures:
+    """The features of a file by their ids, which is the order `LISTED`: some methods remember the queries before."""
+    held = _read(path)
+    rows = sorted(range(len(held.ids)), key=held.ids.__getitem__)
+    return replace(held, ids=tuple(held.ids[row] for row in rows), rows=held.rows[rows])
+
+
 def _blocks(
     method: str,
     direction: Any,
@@ -269,7 +283,8 @@ def _blocks(
         return
     from perturbations.tta.adaptation import scores_of_features
 
-    yield slice(len(query.ids)), scores_of_features(method, direction, query.rows, items.rows, **banks)
+    scores = scores_of_features(method, direction, query.rows, items.rows, PUBLISHED_BATCH, **banks)
+    yield slice(len(query.ids)), scores
 
 
 def _measured(

@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, UnknownPerturbationError, short
@@ -18,7 +20,7 @@ from perturbations.corpus.mixes import SHARES
 from perturbations.datasets import parsing
 from perturbations.evaluation.planning import ALL, CLEAN
 from perturbations.evaluation.rows import ScenarioKey
-from perturbations.evaluation.stored_features import SUFFIXES, TABLES
+from perturbations.evaluation.stored_features import SUFFIXES, lists_ids, tensors_beside
 from perturbations.suites import registry
 
 _log = logging.getLogger("perturbations")
@@ -28,6 +30,12 @@ Answers = Mapping[str, Sequence[str]]
 
 _RELEVANT = ("query_id", "gallery_id")
 """The columns of a file of answers; in qrels the second is corpus_id."""
+
+_ANSWERS = (("t2v",), ("v2t",))
+"""Files of answers in a folder of features, as `perturb encode` writes them."""
+
+_NAMED = 3
+"""How many files that are left out a warning names."""
 
 _MIXES = {"mixed_severity": None, **{f"mixed_types_{share}": share for share in SHARES}}
 """The share of perturbed clips, by the name of a file."""
@@ -55,31 +63,35 @@ def path_of(folder: Path, scenario: ScenarioKey | None) -> Path:
 def located(path: Path) -> FeatureSet:
     """The files of features at a path: one file, or a folder as `perturb encode` writes it.
 
-    Files of other places in it are left out, with a warning. Raises `AnnotationError` for a folder without a clean
-    file, for unknown scenarios, and for two files of one name.
+    A CSV beside a tensor may list its ids. Other files are left out, with a warning that names them. Raises
+    `AnnotationError` for a folder without a clean file, for unknown scenarios, and for two files of one scenario.
     """
     if not path.is_dir():
         return {None: path}
-    held: dict[tuple[str, ...], Path] = {}
+    held: dict[ScenarioKey | None, Path] = {}
     others: list[Path] = []
-    for file in sorted(path.rglob("*")):
+    # Level by level, which follows links to folders, as `**` does not.
+    for file in sorted(file for depth in range(1, 4) for file in path.glob("/".join("*" * depth))):
         parts = (*file.relative_to(path).parts[:-1], file.stem)
-        beside = file.suffix == ".csv" and any(file.with_suffix(suffix).is_file() for suffix in SUFFIXES)
-        if file.suffix not in (*SUFFIXES, *TABLES) or beside or not file.is_file():
-            continue  # a CSV beside a tensor lists its ids
-        if len(parts) != 3 and parts != (CLEAN,):
-            others += [file] if file.suffix in SUFFIXES else []  # such as answers
-        elif parts in held:
-            raise AnnotationError(f"{held[parts]} and {file} are of the same features: delete one of them")
-        else:
-            held[parts] = file
-    if (CLEAN,) not in held:
+        if file.is_dir() and len(parts) < 3:
+            continue
+        if file.is_dir() or file.suffix.lower() not in SUFFIXES or not (len(parts) == 3 or parts == (CLEAN,)):
+            others += [file] if parts not in _ANSWERS else []
+        elif not (lists_ids(file) and tensors_beside(file)):
+            scenario = None if parts == (CLEAN,) else _scenario(file, parts)
+            if scenario in held:
+                raise AnnotationError(f"{held[scenario]} and {file} are of the same features: delete one of them")
+            held[scenario] = file
+    if None not in held:
         inside = next((f"; did you mean {file.parent}?" for file in others if file.stem == CLEAN), "")
         raise AnnotationError(f"{path} holds no {CLEAN}.npz: the features of what is not perturbed{inside}")
     if others:
-        names = f"{others[0]}" + (f" and {len(others) - 1:,} more" if len(others) > 1 else "")
-        _log.warning("%s: left out, a file is %s.npz or SUITE/PERTURBATION/SEVERITY.npz", names, CLEAN)
-    return {None: held.pop((CLEAN,))} | {_scenario(file, parts): file for parts, file in held.items()}
+        others.sort(key=lambda file: len(file.parts), reverse=True)  # those of scenarios first
+        names = ", ".join(map(str, others[:_NAMED]))
+        names += f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
+        places = f"{CLEAN} or SUITE/PERTURBATION/SEVERITY with {', '.join(SUFFIXES)}"
+        _log.warning("%s: left out, a file of features is %s", names, places)
+    return held
 
 
 def _scenario(file: Path, parts: Sequence[str]) -> ScenarioKey:
@@ -123,9 +135,10 @@ def combined(clips: Iterable[ScenarioKey], texts: Iterable[ScenarioKey]) -> list
 def read_answers(path: Path, direction: str = "") -> dict[str, list[str]]:
     """The answers in a table, one pair per line. Raises `AnnotationError`.
 
-    It has the columns query_id and gallery_id (or corpus_id, as in qrels), and perhaps score and others; a line without
-    a gallery_id, or with a score of 0, lists a query that nothing answers. A dataset's `qrels.parquet` says which clip
-    answers a caption: in the `direction` v2t, which caption answers a clip.
+    It has the columns query_id and gallery_id (or corpus_id, as in qrels), and perhaps score and others. An item with a
+    score above 0, or without that column, answers the query; a line with another score or without a gallery_id only
+    lists the query. A dataset's `qrels.parquet` says which clip answers a caption: in the `direction` v2t, which
+    caption answers a clip.
     """
     is_parquet = path.suffix == ".parquet"
     header = parsing.parquet_header(path) if is_parquet else parsing.header(path)
@@ -142,7 +155,7 @@ def read_answers(path: Path, direction: str = "") -> dict[str, list[str]]:
             raise AnnotationError(f"{where}: a line has a {query} and a {item}, and a field of each column")
         if is_parquet and item == "corpus_id" and direction == "v2t":
             asks, answer = answer, asks
-        if str(held.get("score", 1)).strip() in ("0", "0.0"):
+        if not _score(where, held.get("score", 1)) > 0:
             answer = ""
         if answer in answers.setdefault(asks, []):
             raise AnnotationError(f"{where}: {short(asks)} and {short(answer)} stand there twice")
@@ -150,6 +163,16 @@ def read_answers(path: Path, direction: str = "") -> dict[str, list[str]]:
     if not any(answers.values()):
         raise AnnotationError(f"{path} lists no pair")
     return answers
+
+
+def _score(where: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise AnnotationError(f"{where}: the score is {short(value)}, not a number; above 0 an item answers the query")
+    return number
 
 
 def write_answers(path: Path, pairs: Iterable[tuple[str, str]]) -> None:

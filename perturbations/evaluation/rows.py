@@ -30,6 +30,9 @@ LISTED = "listed"
 PUBLISHED_SEED = 42
 """The seed of the published runs, whose loaders do not shuffle: its order is `LISTED`."""
 
+PUBLISHED_BATCH = 16
+"""The queries of a batch in the published runs."""
+
 COMPOSED = "composed"
 """The direction of queries of a clip and an instruction, and the kind of their results."""
 

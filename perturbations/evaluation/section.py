@@ -32,6 +32,7 @@ from perturbations.evaluation.method_settings import (
     with_parameters,
 )
 from perturbations.evaluation.protocols import registry as protocols
+from perturbations.evaluation.rows import PUBLISHED_BATCH
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 
@@ -183,7 +184,7 @@ class Evaluation(Strict):
         min_length=1,
         description="of the order of queries: 42 is that of their ids, each other seed draws one",
     )
-    batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")
+    batch_size: Whole = Field(PUBLISHED_BATCH, ge=1, le=65_536, description="queries at once")
     num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames per clip")
     steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
     device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")

@@ -2,13 +2,15 @@
 
 An `.npz` holds `ids` (texts) and `features` (N x D, or N x frames x D), a `.pt` a dictionary of both, a `.safetensors`
 the tensor `features` with the ids as JSON in its metadata. A table, `.csv` or `.parquet`, has an id and a list per row.
-EgoCVR's layout is a CSV `clip_name,clip_embeddings` or `text,text_embeddings`, or a tensor in a `.pt` beside it. A
-tensor without ids has them in a CSV beside it. No code of a file runs.
+A tensor without ids has them in a CSV beside it, which has no features. EgoCVR's layout is such a pair, or a CSV
+`clip_name,clip_embeddings` or `text,text_embeddings`. No code of a file runs.
 """
 
 from __future__ import annotations
 
 import json
+import pickle
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +33,9 @@ PooledAs = Literal["mean", "middle"]
 _COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
 """The columns of a table: what a row is of, and its features."""
 
-SUFFIXES = (".pt", ".npy", ".npz", ".safetensors")
-"""Of tensors, which may have a CSV of ids beside them."""
-TABLES = (".csv", ".parquet")
+TENSORS = (".pt", ".npy", ".npz", ".safetensors")
+"""Which may have a CSV of ids beside them. Upper and lower case are the same."""
+SUFFIXES = (".csv", ".parquet", *TENSORS)
 _MOST_NUMBERS = 65_536  # of a feature
 _CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
 
@@ -64,17 +66,20 @@ class StoredFeatures:
 def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
     """The features of a file: a table with lists, or a tensor with its ids in it or in a CSV beside it.
 
-    `x.csv` is read with `x.pt` (or `.npy`, `.npz`, `.safetensors`) where that is there, as EgoCVR's code does. `frames`
-    says what stands for an item of several features. Raises `AnnotationError` that names the file and the row.
+    A CSV of ids alone is read with the tensor beside it, as EgoCVR's code does. `frames` says what stands for an item
+    of several features. Raises `AnnotationError` that names the file and the row.
     """
     if not path.is_file():
         raise AnnotationError(f"{path}: no such file of features")
-    beside = [path.with_suffix(suffix) for suffix in SUFFIXES if path.suffix == ".csv"]
-    beside = [tensor for tensor in beside if tensor.is_file()]
+    beside = tensors_beside(path) if lists_ids(path) else []
     if len(beside) > 1:
         raise AnnotationError(f"{path}: several tensors lie beside it, name one: {', '.join(map(str, beside))}")
-    is_table = path.suffix in TABLES and not beside
-    held = _from_lists(path) if is_table else _from_tensor(beside[0] if beside else path)
+    if path.suffix.lower() in TENSORS or beside:
+        held = _from_tensor(beside[0] if beside else path, path)
+    elif path.suffix.lower() in SUFFIXES:
+        held = _from_lists(path)
+    else:
+        raise AnnotationError(f"{path}: features are read from {', '.join(SUFFIXES)}")
     finite = np.isfinite(held.rows).reshape(len(held.rows), -1).all(axis=1)
     if not finite.all():
         raise AnnotationError(f"{held.place(int(finite.argmin()))}: NaN, infinity, or numbers that float32 cannot hold")
@@ -82,6 +87,20 @@ def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
     if rows.ndim == 3:
         rows = rows[:, rows.shape[1] // 2] if frames == "middle" else rows.mean(axis=1)
     return StoredFeatures(held.path, held.ids, np.ascontiguousarray(rows))
+
+
+def lists_ids(path: Path) -> bool:
+    """Whether a file is a CSV of ids without features, which may be those of a tensor beside it."""
+    if path.suffix.lower() != ".csv":
+        return False
+    header = parsing.header(path)
+    return not any(key in header and features in header for key, features in _COLUMNS.items())
+
+
+def tensors_beside(path: Path) -> list[Path]:
+    """The tensors of the same name in the folder of a CSV."""
+    files = sorted(path.parent.iterdir())
+    return [file for file in files if file.stem == path.stem and file.suffix.lower() in TENSORS]
 
 
 def write(path: Path, ids: Sequence[str], rows: Floats, encoder: str = "") -> None:
@@ -105,7 +124,7 @@ def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
     Returns the queries, whose rows are as stored, and the ids of the gallery. Minus infinity stands for pairs that were
     not compared. Raises `AnnotationError` for anything else.
     """
-    if path.suffix != ".npz" or not path.is_file():
+    if path.suffix.lower() != ".npz" or not path.is_file():
         raise AnnotationError(f"{path} is no .npz of `queries` and `gallery`, the ids, and `similarities`")
     try:
         held = _arrays(path, "queries", "gallery", "similarities")
@@ -160,15 +179,19 @@ def _places(names: Sequence[str]) -> dict[str, list[int]]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+_FORM = ' A row is an id and a list of numbers, such as one,"[0.1, 0.2]"'
+
+
 def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, Any]]:
     """The place, the id and the list of each row, which a CSV has as text; without `lists` the list is empty."""
-    is_parquet = path.suffix == ".parquet"
+    is_parquet = path.suffix.lower() == ".parquet"
     header = parsing.parquet_header(path) if is_parquet else parsing.header(path)
-    key = next((name for name in _COLUMNS if name in header), None)
+    keys = [name for name in _COLUMNS if name in header]
+    key = next((name for name in keys if _COLUMNS[name] in header), keys[0] if keys else None)
     if key is None:
         raise AnnotationError(f"{path} has no column {' or '.join(map(repr, _COLUMNS))}; its header is {short(header)}")
     needed: tuple[str, ...] = (key, _COLUMNS[key]) if lists else (key,)
-    rows = parsing.parquet(path, needed, needed[1:]) if is_parquet else parsing.table(path, needed, way_out="")
+    rows = parsing.parquet(path, needed, needed[1:]) if is_parquet else parsing.table(path, needed, way_out=_FORM)
     for place, row in rows:
         where = f"line {place}" if isinstance(place, int) else str(place)
         if not isinstance(row, dict) or None in row or any(name not in row for name in needed):
@@ -186,7 +209,8 @@ def _from_lists(path: Path) -> StoredFeatures:
         try:
             row = np.asarray(json.loads(values) if isinstance(values, str) else values)
         except (ValueError, TypeError, RecursionError):
-            raise AnnotationError(f"{place}: no list of numbers, or one that is cut short: {short(values)}") from None
+            form = 'no list of numbers such as "[0.1, 0.2]", or one that is cut short'
+            raise AnnotationError(f"{place}: {form}: {short(values)}") from None
         _check_shape(place, (1, *row.shape))
         if rows and row.shape != rows[0].shape:
             raise AnnotationError(f"{place}: {_sizes(row.shape)} values, the rows before have {_sizes(rows[0].shape)}")
@@ -220,10 +244,9 @@ def _check_shape(place: object, shape: tuple[int, ...]) -> None:
         )
 
 
-def _from_tensor(path: Path) -> StoredFeatures:
-    opener = {".npy": _npy, ".npz": _npz, ".pt": _torch_file, ".safetensors": _safetensors}.get(path.suffix)
-    if opener is None:
-        raise AnnotationError(f"{path}: features are read from {', '.join((*TABLES, *SUFFIXES))}")
+def _from_tensor(path: Path, named: Path) -> StoredFeatures:
+    """The features of a tensor, which was named itself, or by the CSV of its ids."""
+    opener = {".npy": _npy, ".npz": _npz, ".pt": _torch_file, ".safetensors": _safetensors}[path.suffix.lower()]
     try:
         listed, tensor = opener(path)
         ids = _texts(listed, "ids")
@@ -233,10 +256,16 @@ def _from_tensor(path: Path) -> StoredFeatures:
         raise _unsound(path, "features", error) from error
     shape = tuple(tensor.shape)
     _check_shape(path, shape)
+    if ids is not None and named != path:
+        raise AnnotationError(f"{named} has no features, and {path} beside it has ids of its own: name the latter")
     if ids is None:
-        beside = path.with_suffix(".csv")
+        beside = named.with_suffix(".csv") if named == path else named
         if not beside.is_file():
-            raise AnnotationError(f"{path} has no ids: {beside} must list them, in the column id")
+            saved = f", or save both in one file: numpy.savez({path.name!r}, ids=ids, features=features)"
+            hint = saved if path.suffix == ".npz" else ""
+            raise AnnotationError(f"{path} has no ids: {beside} must list them, in the column id{hint}")
+        if not lists_ids(beside):
+            raise AnnotationError(f"{path} has no ids, and {beside} has features of its own: give one another name")
         ids = tuple(key for _, key, _ in _listed(beside, lists=False))
     if len(ids) != shape[0]:
         turned = "transpose its features" if shape[1:] == (len(ids),) else "one of them is cut short"
@@ -245,9 +274,14 @@ def _from_tensor(path: Path) -> StoredFeatures:
 
 
 def _unsound(path: Path, what: str, error: Exception) -> AnnotationError:
-    objects = "; it holds Python objects, which can be code: save ids as np.array(ids, str)"
-    way_out = objects if "allow_pickle" in str(error) else ""
-    return AnnotationError(f"{path} is no sound file of {what}: {cut(first_line(error))}{way_out}")
+    reason = cut(first_line(error))
+    if "allow_pickle" in str(error) or isinstance(error, pickle.UnpicklingError):
+        reason = f"it holds Python objects, which can be code, or is cut short: save ids as {_TEXTS}"
+    return AnnotationError(f"{path} is no sound file of {what}: {reason}")
+
+
+_TEXTS = "np.array(ids, str), in a .pt as [str(name) for name in ids]"
+"""How ids are saved so that no code is with them."""
 
 
 def _texts(listed: Any, name: str) -> tuple[str, ...] | None:
@@ -256,7 +290,7 @@ def _texts(listed: Any, name: str) -> tuple[str, ...] | None:
         return None
     texts = listed.tolist() if isinstance(listed, np.ndarray) else listed
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"`{name}` is no list of texts; save np.array(ids, str)")
+        raise ValueError(f"`{name}` is no list of texts; save {_TEXTS}")
     return tuple(text.strip() for text in texts)
 
 
@@ -279,7 +313,8 @@ def _npz(path: Path) -> tuple[Any, Any]:
 
 def _torch_file(path: Path) -> tuple[Any, Any]:
     torch = library("torch")
-    held = torch.load(path, map_location="cpu", weights_only=True)
+    with warnings.catch_warnings(action="ignore"):  # torch's advice on a pickle, which is refused
+        held = torch.load(path, map_location="cpu", weights_only=True)
     ids, tensor = (held.get("ids"), held.get("features")) if isinstance(held, dict) else (None, held)
     if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.is_quantized:
         kind = f"a {type(held).__name__}" + (f" of {short(list(held))}" if isinstance(held, dict) else "")

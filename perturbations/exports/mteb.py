@@ -24,13 +24,15 @@ from perturbations.exports.corpus import ExportedClip, ExportedCorpus, PairedTex
 from perturbations.exports.registry import Exported, Request
 from perturbations.exports.videos import VideoFile
 from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import COMPLETE, VideoRow
+from perturbations.manifest.companions import companion
+from perturbations.manifest.kinds import COMPLETE, QUESTIONS, QuestionRow, VideoRow
 
 _TASKS = "tasks.py"
 _DESCRIBED = "tasks.json"
 _GROUP_BYTES = 64_000_000  # of videos in a row group, which readers hold in memory
 
 _TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
+_TOP_RANKED = pa.schema([("query-id", pa.string()), ("corpus-ids", pa.list_(pa.string()))])
 _QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("score", pa.int32())])
 
 _Caption = tuple[str, str, str]
@@ -52,6 +54,8 @@ def write_videos(request: Request) -> Exported:
     captions. Raises as `corpus.read` and `folder.claim` do, and `ManifestError` for a dataset without captions and a
     request without clean clips.
     """
+    if questions := companion(request.manifest, QUESTIONS):
+        return _write_questions(request, questions)
     exported = corpus.read(request)
     usable = {row.item_id for row in exported.sources if row.status == COMPLETE}
     texts = sorted((row.caption_id, row.text, row.item_id) for row in exported.captions if row.item_id in usable)
@@ -93,6 +97,8 @@ def write_captions(request: Request) -> Exported:
 
     Raises as `corpus.read_texts` and `folder.claim` do, and `ManifestError` where no caption has a clip.
     """
+    if companion(request.manifest, QUESTIONS):
+        raise ManifestError(f"{request.manifest}: perturbed questions are exported as lmms_eval and vlmevalkit")
     texts = corpus.read_texts(request, with_clips=True)
     folder.claim(texts)
     videos = _write_videos(texts, dict(texts.scenarios())).get(names.CLEAN, ([], set()))
@@ -166,6 +172,43 @@ def _target_names(text: str) -> list[str]:
         if isinstance(parsed := json.loads(text), list):
             return [str(name) for name in parsed]
     raise ManifestError(f"a query's targets are a list of names, not {short(text)}")
+
+
+def _write_questions(request: Request, questions: Sequence[QuestionRow]) -> Exported:
+    """Write the task of questions: a clip and a question as the query, its options as the documents that are ranked."""
+    exported = corpus.read(request)
+    folder.claim(exported)
+    of_item: dict[str, list[QuestionRow]] = defaultdict(list)
+    for row in questions:
+        of_item[row.item_id].append(row)
+    options = request.output / folder.DATA / "options.parquet"
+    ids = {row.question_id: [f"{row.question_id}_c{place}" for place in range(len(row.options))] for row in questions}
+    texts = {row.question_id: row.question for row in questions}
+    documents = [
+        (name, text, "") for row in questions for name, text in zip(ids[row.question_id], row.options, strict=True)
+    ]
+    _write_texts(options, documents)
+    scenarios: dict[str, _Scenario] = {}
+    ranked: dict[str, Path] = {}
+    for scenario, clips in exported.scenarios():
+        asked = [clip for clip in clips if clip.row.item_id in of_item]
+        placed = webdataset.stage(exported, asked)
+        held = [(row, clip, file) for clip, file in placed.items() for row in of_item[clip.row.item_id]]
+        if not held:
+            continue
+        paths = _write_parts(
+            exported, f"{scenario}-queries", [(row.question_id, clip, file) for row, clip, file in held], texts
+        )
+        answers = [(row.question_id, ids[row.question_id][row.answer]) for row, _, _ in held]
+        scenarios[scenario] = paths, [options], answers, _on(_perturbed(asked), "query")
+        ranked[scenario] = request.output / folder.DATA / f"{scenario}-top_ranked.parquet"
+        rows = ({"query-id": row.question_id, "corpus-ids": ids[row.question_id]} for row, _, _ in held)
+        columns.write(ranked[scenario], _TOP_RANKED, [rows])
+        exported.count += len(held)
+    if not scenarios:
+        raise ManifestError(f"{request.manifest}: no clip of a question can be exported")
+    _finish(exported, {"vt2t": scenarios}, "Videos are", ranked)
+    return exported.result(shown.plural(exported.count, "question"))
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -276,11 +319,17 @@ def _content(path: Path) -> bytes:
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 
-def _finish(exported: ExportedCorpus, tasks: Mapping[str, Mapping[str, _Scenario]], perturbed: str) -> None:
+def _finish(
+    exported: ExportedCorpus,
+    tasks: Mapping[str, Mapping[str, _Scenario]],
+    perturbed: str,
+    ranked: Mapping[str, Path] | None = None,
+) -> None:
     """Write the qrels of every task, what describes them, and the card; delete what an earlier export left.
 
-    `tasks` are the scenarios by their names, by the task's category: mteb's code of the queries and the corpus. Raises
-    `ManifestError` where no caption or query has a clip.
+    `tasks` are the scenarios by their names, by the task's category: mteb's code of the queries and the corpus;
+    `ranked` has the documents per query, of tasks in which these are a few. Raises `ManifestError` where no caption or
+    query has a clip.
     """
     output, title = exported.request.output, exported.title
     if exported.records != "clips" and not any(tasks.values()):
@@ -299,7 +348,9 @@ def _finish(exported: ExportedCorpus, tasks: Mapping[str, Mapping[str, _Scenario
             qrels = output / folder.DATA / f"{subset}-qrels.parquet"
             pairs = ({"query-id": query, "corpus-id": target, "score": 1} for query, target in sorted(answers))
             columns.write(qrels, _QRELS, [pairs])
-            for part, paths in {"corpus": of_corpus, "queries": of_queries, "qrels": [qrels]}.items():
+            of_parts = {"corpus": of_corpus, "queries": of_queries, "qrels": [qrels]}
+            of_parts |= {"top_ranked": [ranked[subset]]} if ranked else {}
+            for part, paths in of_parts.items():
                 written += paths
                 patterns = [path.relative_to(output).as_posix() for path in paths]
                 configs.append(card.config(f"{subset}-{part}", patterns))
@@ -337,6 +388,7 @@ _CATEGORIES = {
         "Composed image retrieval",
         "Given the reference image and editing text, retrieve the image that matches the composed query.",
     ),
+    "vt2t": ("Questions about videos", "Answer the question about the video by one of the options."),
     "vt2v": (
         "Composed video retrieval",
         "Given the reference video and editing text, retrieve the video that matches the composed query.",

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from perturbations.text import tables
+from perturbations.text.contractions import CLITICS, core_of
 from perturbations.text.grammar import DO, HAVE, Generator, Inflector, Tagger
 from perturbations.text.tokens import core, put, rebuild
 
@@ -181,6 +182,8 @@ def _of_content(
 
     def of_content(at: int) -> Sequence[str]:
         bare = core(words[at])
+        if core_of(words[at]) in CLITICS:
+            return ()
         alone = bare in DO | HAVE and tags[at + 1 : at + 2] and not tags[at + 1].startswith(("VB", "RB", "PRP"))
         is_content = alone or (bare not in left and bare.replace("-", "").isalnum())
         return candidates(at) if is_content else ()
@@ -220,7 +223,7 @@ def insert_adv(text: str, rng: Generator, *, tagger: Tagger) -> str:
     adverbs = tables.words("adverbs")
     longer = []
     for word, tag in zip(words, tagger(words), strict=True):
-        if tag.startswith("VB"):
+        if tag.startswith("VB") and core_of(word) not in CLITICS:
             longer.append(adverbs[int(rng.integers(len(adverbs)))])
         longer.append(word)
     return rebuild(text, longer)

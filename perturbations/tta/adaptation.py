@@ -18,7 +18,6 @@ from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.methods import registry
 from perturbations.tta.recording import Recording, Unadapted
-from perturbations.tta.rescoring import ROWS
 from perturbations.tta.task import Task
 
 _Floats = NDArray[np.float32]
@@ -149,13 +148,15 @@ def scores_of_features(
     direction: Direction,
     queries: _Floats,
     gallery: _Floats,
+    batch_size: int,
     bank: _Floats | None = None,
     gallery_bank: _Floats | None = None,
 ) -> _Floats:
     """The scores of queries N x D with a gallery N_G x D, float32, N x N_G, by a method that changes no weights.
 
-    `bank` holds features of training queries, `gallery_bank` of items of the gallery's kind; each is used by the
-    methods that take it. Raises `ConfigError` for a method that is unknown, adapts weights, or lacks its bank.
+    Queries come in batches of `batch_size`, in order, as in `adapt`: a method may remember those before. `bank` holds
+    features of training queries, `gallery_bank` of items of the gallery's kind; each is used by the methods that take
+    it. Raises `ConfigError` for a method that is unknown, adapts weights, or lacks its bank.
     """
     declared = registry.method(method)
     asking: Direction = "t2v" if direction == "v2t" else "v2t"  # the direction in which the queries are a gallery
@@ -163,7 +164,7 @@ def scores_of_features(
     similarities = adapt(
         DualEncoder(norm, norm, _unknown, _unknown, pooling=None, modules=(norm,), frozen=True),
         method,
-        _gallery(queries, asking).split(ROWS),
+        _gallery(queries, asking).split(batch_size),
         _gallery(gallery, direction),
         direction=direction,
         bank=_gallery(bank, asking) if bank is not None and declared.needs_bank else None,
