@@ -73,17 +73,17 @@ def _preview(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from perturbations.base import limits
     from perturbations.config import file as config_file
-    from perturbations.corpus import paths
-    from perturbations.report import check, work
+    from perturbations.corpus import paths, targets
+    from perturbations.report import check
 
     further = [path.absolute() for path in options.configfile]  # as Snakemake takes them: from where it was started
     enter(options.directory)
     config = config_file.of_files([Path("config.yaml"), *further], options.targets)
     paths.check_folders(Path())
     limits.use(config.limits.model_dump())
-    wanted = work.of_targets(config, options.targets)
-    report = check.check(config, wanted)
-    for line in (*wanted.sizes, *report.text()):
+    works = targets.named(config, options.targets)
+    report = check.check(config, works)
+    for line in (*targets.together(works).sizes, *report.text()):
         print(shown.line(line))
     report.raise_errors()
     return 0
