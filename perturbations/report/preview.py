@@ -77,7 +77,8 @@ def from_video(
         (_label(entry.name, entry.key in stand_ins), images_of(entry, source, others, severities, seed, analysed))
         for entry in entries
     ]
-    _write(rows, severities, _title(row.item_id, [entry.suite for entry in entries], seed), output)
+    title = _title(row.item_id, [entry.suite for entry in entries], seed)
+    _write(rows, severities, f"{title}; without {', '.join(left_out)}" if left_out else title, output)
     return stand_ins, left_out
 
 
