@@ -199,6 +199,19 @@ def test_what_init_configures_starts_though_captions_are_empty(capsys: Capture) 
     assert main(["check", "text_mm_robustness_mine"]) == 0
 
 
+@pytest.mark.parametrize("folder", ["study", "logs", "split", "Größe 2"])
+def test_clips_without_captions_have_a_project(folder: str) -> None:
+    for name in ("a b.mp4", "c'd,.mp4", "é.mp4"):
+        make_clips(name)
+    assert main(["init", folder, "--videos", "clips"]) == 0
+    os.chdir(folder)
+    config = config_file.of_files([Path("config.yaml")], ["all"])
+    (name,) = config.datasets
+    assert name == {"study": "study", "Größe 2": "groe_2"}.get(folder, "mine")
+    plan = sharding.plan_clips(config, name)
+    assert (plan.listed, plan.rejected, plan.captions) == (3, 0, 0)
+
+
 @pytest.mark.parametrize("pictures", [False, True])
 def test_init_reads_lists_of_captions_and_splits_as_keys(pictures: bool, tmp_path: Path, capsys: Capture) -> None:
     for name in ("a", "b"):
@@ -210,7 +223,7 @@ def test_init_reads_lists_of_captions_and_splits_as_keys(pictures: bool, tmp_pat
     options = ["--pictures" if pictures else "--videos", "clips", "--captions", "x.json"]
     for name, content, message in (
         ("mixed", rows, "with 3 captions"),
-        ("split", {"train": rows[1:], "test": rows[:1]}, "split: test, not train"),
+        ("parts", {"train": rows[1:], "test": rows[:1]}, "split: test, not train"),
         ("other", {"val": rows}, "split: val"),
     ):
         Path("x.json").write_text(json.dumps(content))
@@ -218,7 +231,7 @@ def test_init_reads_lists_of_captions_and_splits_as_keys(pictures: bool, tmp_pat
         assert message in capsys.readouterr().out
         config = configured(name)
         assert config.datasets[name].max_failed_items is None
-        assert sharding.plan_clips(config, name).listed == (1 if name == "split" else 2)
+        assert sharding.plan_clips(config, name).listed == (1 if name == "parts" else 2)
         os.chdir(tmp_path)
     Path("x.json").write_text(json.dumps({"train": rows, "val": rows}))
     assert main(["init", "none", *options]) == 1
@@ -249,7 +262,9 @@ def test_init_proposes_no_command_that_takes_a_name_for_an_option(capsys: Captur
 @pytest.mark.parametrize(
     ("videos", "captions", "text", "problem"),
     [
-        ("clips", "", "", "belong together"),
+        ("none", "", "", "none: no such directory"),
+        ("clips", "", "", "clips holds no video"),
+        ("x.csv", "clips", "", "clips is a directory, and x.csv a file: exchange them"),
         ("clips", "x.csv", "id,words\none,a man\n", "no column is called caption or text"),
         ("clips", "x.csv", "id,text\none,a man\n", "no item of x.csv can be used"),
         ("none", "x.csv", "id,text\none,a man\n", "none: no such directory"),

@@ -109,7 +109,11 @@ def test_what_is_written_is_read_and_ids_repeat_only_where_that_is_told(tmp_path
     assert held.ids == ("a", "b\n'ü")
     assert np.array_equal(held.rows, VALUES[:2, 0])
     saving = pytest.importorskip("safetensors.numpy")
-    for ids, message in ((NAMES, "has 1 ids twice: 'v_20_28'"), (["a"], "there are 1 ids"), (4, "no list of texts")):
+    for ids, message in (
+        (NAMES, "has ids in two rows: 'v_20_28'"),
+        (["a"], "there are 1 ids"),
+        (4, "no list of texts"),
+    ):
         saving.save_file({"features": VALUES}, tmp_path / "x.safetensors", metadata={"ids": json.dumps(ids)})
         with pytest.raises(AnnotationError, match=message):
             stored_features.read(tmp_path / "x.safetensors").unique()

@@ -40,9 +40,10 @@ def corrupt(
         name: `suite/name`, or the name alone. A name that several suites have is that of the first of them, and a
             warning lists them: mlvp, mm_robustness, msrvtt_p, tampering, transmission.
         severity: 1 to 5; 0 gives a copy.
-        seed, dataset, item_id: the key of what is drawn: the same key gives the same pixels, and those of a corpus of
-            this seed, dataset and item before they are stored. Give each picture of a set its own `item_id`, or all get
-            the same noise.
+        seed: of the random numbers. The same seed, dataset and item give the same pixels, and those of a corpus of
+            these before they are stored.
+        dataset: goes into the random numbers, as a corpus' dataset does.
+        item_id: goes into them, too. Give each picture of a set its own, or all get the same noise.
         fps: frames per second, for perturbations of time and bitrate; None: the file's own, 25 of an array.
         variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
         donors: the clips that event insertion may take a segment from, each T x H x W x 3.

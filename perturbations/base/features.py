@@ -60,16 +60,6 @@ def instructions(config: Any, dataset: str, suite: str) -> list[tuple[str, int]]
     return asked
 
 
-def readiness(config: Any, rules: Collection[str], local: bool) -> Iterable[str]:
-    """What the jobs of these rules would miss, a line each; `local`: they run on this machine."""
-    yield from _of("evaluation.readiness.problems")(config, rules, local)
-
-
-def models(config: Any, rules: Collection[str]) -> Iterable[str]:
-    """Which models the jobs of these rules would load, a line each."""
-    yield from _of("evaluation.readiness.models")(config, rules)
-
-
 def menus() -> dict[str, MenuLines]:
     """The menus that `perturb list` prints."""
     return {name: _of(f"evaluation.menus.{name}") for name in ("methods", "backbones", "protocols")}

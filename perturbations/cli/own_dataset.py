@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-import re
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -21,6 +22,7 @@ from perturbations.datasets import folder as folder_of_videos
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Listing
 from perturbations.datasets.parsing import whole_json
 from perturbations.datasets.registry import Dataset
+from perturbations.manifest import layout
 from perturbations.suites import registry
 
 _FORMS = {
@@ -43,13 +45,14 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     Returns the dataset's name, the suite to begin with, the configuration as YAML, and lines for the user. Raises
     `ConfigError` or `AnnotationError` where no clip can be used.
     """
-    name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_").lstrip("_0123456789") or "mine"
+    name = layout.proper_name(folder.resolve().name) or "mine"
     extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
     section, chosen = _section(videos, captions, extensions, pictures=pictures)
     dataset = Dataset.model_validate(section)
     listing = items.read(name, dataset)
     located, missing = items.locate(dataset, listing)
-    rejected = [*listing.rejected_captions(), *missing]
+    has_captions = any(text for item in listing.items for text in item.texts)
+    rejected = [*(listing.rejected_captions() if has_captions else ()), *missing]
     damaged = clip_files.unreadable(located)
     failed = [(entry.item_id, entry.reason) for entry in rejected]
     failed += [(clip.item_id, f"{clip.path}: {damaged[clip.path]}") for clip in located if clip.path in damaged]
@@ -64,29 +67,50 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     clip, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clip", "videos"))
     malformed = [(entry.item_id, entry.reason) for entry in rejected if entry.is_malformed]
     allowed = [entry for entry in failed if entry not in malformed]
-    summary = [f"{shown.plural(len(usable), clip)} with {shown.plural(sum(usable.values()), 'caption')}"]
+    captioned = shown.plural(sum(usable.values()), "caption") if has_captions else "no captions"
+    summary = [f"{shown.plural(len(usable), clip)} with {captioned}"]
     summary += _few_lines("left out, which max_failed_items allows", allowed)
     what = "that do not follow the format: mend them, or let max_failed_items allow them, before a run"
     summary += _few_lines(what, malformed)
     summary.append(cost)
     summary += chosen
     named = {os.path.realpath(clip.path) for clip in located}
-    there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions and path.is_file())
+    there = _clips_in(videos, extensions)
     if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
         summary.append(f"{files} without a caption, which are left out: {_few(unlisted)}")
     first = next(iter(usable)).path
     typed = shlex.quote(f"./{first}" if first.startswith("-") else first)
     summary.append(f"a first look, in seconds: perturb preview {typed}")
-    section |= {"annotations": _from(folder, captions), "videos": _from(folder, videos)}
+    section |= {"annotations": path_from(folder, captions), "videos": path_from(folder, videos)}
     section |= {"max_failed_items": len(allowed)} if allowed else {}
     config = {"datasets": {name: section}, "suites": {suite: {} for suite in suites}, "storage": storage}
     return name, suites[0], yaml.safe_dump(config, sort_keys=False, allow_unicode=True), summary
+
+
+def _clips_in(folder: Path, extensions: Collection[str]) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in extensions and path.is_file())
+
+
+def uncaptioned(folder: Path, *, pictures: bool) -> str:
+    """A table of the clips of a folder, whose captions are empty: no job perturbs these. Raises `AnnotationError`."""
+    if not folder.is_dir():
+        raise AnnotationError(f"{folder}: no such directory{no_folder(folder)}")
+    names = [path.name for path in _clips_in(folder, PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS)]
+    if not names:
+        raise AnnotationError(f"{folder} holds no {'picture' if pictures else 'video'}")
+    stems = [Path(name).stem for name in names]
+    table = io.StringIO(newline="")
+    ids = [stem if stems.count(stem) == 1 else name for stem, name in zip(stems, names, strict=True)]
+    csv.writer(table, lineterminator="\n").writerows([("item_id", "caption"), *((item_id, "") for item_id in ids)])
+    return table.getvalue()
 
 
 def _section(
     videos: Path, captions: Path, extensions: Sequence[str], *, pictures: bool
 ) -> tuple[dict[str, object], list[str]]:
     """The section of a dataset in config.yaml, and lines about what of the captions' file is taken and what not."""
+    if captions.is_dir() and videos.is_file():
+        raise AnnotationError(f"--captions {captions} is a directory, and {videos} a file: exchange them")
     if not captions.is_file():
         raise AnnotationError(f"{captions}: no such file{no_file(captions)}")
     if not videos.is_dir():  # as a shell leaves it in `--videos=~/clips`, where the configuration's `~` is a folder
@@ -168,6 +192,6 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
-def _from(folder: Path, path: Path) -> str:
+def path_from(folder: Path, path: Path) -> str:
     """A path as the new project's configuration names it: relative to its folder."""
     return os.path.relpath(path.resolve(), folder.resolve())

@@ -15,6 +15,10 @@ _HEADER = """# What to make. Where it runs (cores, cluster) is a matter of profi
 """
 
 
+_UNCAPTIONED = "clips.csv"
+"""The table of clips that have no captions, in the new project."""
+
+
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
     parser = add_command(
@@ -22,9 +26,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("folder", type=_folder, help="the new project's folder; files that are there are kept")
     kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--videos", type=Path, help="your videos: their folder; with --captions")
-    kinds.add_argument("--pictures", type=Path, help="your pictures: their folder; with --captions")
-    captions = "their captions: a .csv, .tsv, .json, .jsonl or .parquet file, or Flickr30K's or COCO's .json"
+    kinds.add_argument("--videos", type=Path, help="your videos: their folder")
+    kinds.add_argument("--pictures", type=Path, help="your pictures: their folder")
+    captions = (
+        "their captions, if there are any: a .csv, .tsv, .json, .jsonl or .parquet file, or Flickr30K's or COCO's .json"
+    )
     parser.add_argument("--captions", type=Path, help=captions)
 
 
@@ -45,16 +51,24 @@ def _init(options: argparse.Namespace) -> int:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file, not a folder")
     media = options.videos or options.pictures
-    if (media is None) != (options.captions is None):
-        raise ConfigError("--videos or --pictures and --captions belong together: a folder, and the file of captions")
+    if media is None and options.captions is not None:
+        raise ConfigError("--captions needs the folder of its clips: --videos or --pictures")
     has_pictures = options.pictures is not None
     files = {folder / name: text for name, text in _files().items()}
     target, summary, later = "", list[str](), list[str]()
     if media is not None:
-        name, suite, config, summary = own_dataset.look(folder, media, options.captions, pictures=has_pictures)
+        captions = options.captions
+        with storage.scratch_directory() as scratch:
+            if captions is None:
+                captions = Path(scratch, _UNCAPTIONED)
+                files[folder / _UNCAPTIONED] = own_dataset.uncaptioned(media, pictures=has_pictures)
+                storage.write_text(captions, files[folder / _UNCAPTIONED])
+            name, suite, config, summary = own_dataset.look(folder, media, captions, pictures=has_pictures)
+        if options.captions is None:
+            config = config.replace(own_dataset.path_from(folder, captions), _UNCAPTIONED)
         files[folder / "config.yaml"] = f"{_HEADER}\n{config}"
         target = f" {suite}_{name}"
-        later = _with_features(name, suite)
+        later = _with_features(name, suite) if options.captions is not None else []
     if there := [path for path in files if path.exists() or path.is_symlink()]:
         raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
     below = {parent for path in files for parent in path.parents if parent != folder and folder in parent.parents}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import islice, product
 
 from perturbations.base import features, shown
 from perturbations.base.errors import ConfigError, cut, nearest, short
 from perturbations.config import sections as configuration
-from perturbations.corpus import caption_recipes, listed, recipe, sharding
+from perturbations.corpus import caption_recipes, listed, paths, recipe, sharding
 from perturbations.datasets import registry as datasets
 from perturbations.manifest import layout, skipped
 from perturbations.manifest.kinds import CaptionRow, SourceRow
+from perturbations.models import registry as models
 from perturbations.suites import registry
 from perturbations.text import scripts
 
@@ -37,16 +39,12 @@ class TargetWork:
         sizes: lines that say how much work they are.
         corpora: the corpora whose clips it makes, each a collection and a suite.
         clips: the other clips that it needs: collection, suite, perturbation, severity.
-        captions: the perturbed captions that it needs, each a collection and a suite.
-        rules: rules of features that it runs and whose models are looked for before a run.
     """
 
     files: list[str]
     sizes: tuple[str, ...] = ()
     corpora: tuple[tuple[str, str], ...] = ()
     clips: tuple[ClipScenario, ...] = ()
-    captions: tuple[tuple[str, str], ...] = ()
-    rules: tuple[str, ...] = ()
 
 
 WorkRequest = Callable[[], TargetWork]
@@ -73,6 +71,16 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
     for suite_name in config.suites:
         for dataset in config.datasets:
             yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
+
+
+def named(config: configuration.Config, names: Sequence[str]) -> list[TargetWork]:
+    """The work of targets that are named. Raises `ConfigError` for one that there is not, and as planning does."""
+    plans, caption_shards = cache(partial(sharding.plan_clips, config)), cache(partial(sharding.plan_captions, config))
+    known = {name: request for name, _, request in menu(config, plans, caption_shards)}
+    for name in names:
+        if name not in known:
+            raise ConfigError(no_target(config, name, known))
+    return [known[name]() for name in dict.fromkeys(names)]
 
 
 def near(word: str, known: Iterable[str]) -> list[str]:
@@ -149,8 +157,6 @@ def together(works: Sequence[TargetWork]) -> TargetWork:
         tuple(line for work in works for line in work.sizes),
         tuple(corpus for work in works for corpus in work.corpora),
         tuple(scenario for work in works for scenario in work.clips),
-        tuple(captions for work in works for captions in work.captions),
-        tuple(rule for work in works for rule in work.rules),
     )
 
 
@@ -237,7 +243,7 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     shards, folder = caption_shards(dataset), config.at(layout.folder("caption_list", dataset=dataset))
     number = sum(listed.counts(folder).values())
     sizes = [f"captions of {suite} on {dataset}: {number:,} x {scenarios} = {number * scenarios:,}"]
-    sizes += skipped_lines(config, suite, dataset)
+    sizes += [*_models_of_texts(config, suite, dataset), *skipped_lines(config, suite, dataset)]
     # Their order in the shards is that of a hash: the first ones are a sample.
     members = (row.text for shard in shards for row in listed.read(listed.list_in(folder, shard), CaptionRow))
     sizes += _of_another_script(config, dataset, [*islice(members, _LOOKED_AT)])
@@ -246,7 +252,16 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     files = [layout.at(kind, dataset=dataset, suite=suite) for kind in kinds]
     of_dataset = ("captions_quarantine", "captions_checked", *_questions(config, dataset))
     files += [layout.at(kind, dataset=dataset) for kind in of_dataset]
-    return TargetWork(files, tuple(sizes), captions=((dataset, suite),))
+    return TargetWork(files, tuple(sizes))
+
+
+def _models_of_texts(config: configuration.Config, suite: str, dataset: str) -> Iterator[str]:
+    """The models that perturb captions, those that stand in for the paper's being named so."""
+    recipes = paths.texts_of_recipes(config, dataset, suite).values()
+    if names := sorted({name for text in recipes for name in json.loads(text)["players"].values()}):
+        stand_ins, backend = models.stand_ins(), config.backends.captions.backend
+        listed_names = ", ".join(f"{name} (a stand-in)" if name in stand_ins else name for name in names)
+        yield f"models of captions, as backends.captions.backend: {backend}: {listed_names}"
 
 
 def skipped_lines(config: configuration.Config, suite: str, dataset: str) -> list[str]:

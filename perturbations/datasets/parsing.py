@@ -51,10 +51,9 @@ def _opened(path: Path, newline: str) -> Iterator[IO[str]]:
             yield file
     except UnicodeDecodeError:
         line, byte, mark = _undecodable(path)
-        other = (
-            "; it is UTF-16: save it as UTF-8" if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
-        )
-        raise AnnotationError(f"{path} is not a UTF-8 text file: line {line}, byte {byte}{other}") from None
+        other = "it is UTF-16: " if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
+        where = f"line {line}, byte {byte} of the file"
+        raise AnnotationError(f"{path} is not a UTF-8 text file: {where}; {other}save it as UTF-8") from None
     except OSError as error:
         raise AnnotationError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -259,6 +258,10 @@ def _csv_reader(path: Path, delimiter: str) -> Iterator[_csv.Reader]:
 def check_header(path: Path, required: Iterable[str], header: Sequence[str | None], way_out: str = "") -> None:
     """Raise `AnnotationError` unless the header has each of the columns, once."""
     if missing := [column for column in required if column not in header]:
+        if blank := [name for name in header if name and name != name.strip() and name.strip() in missing]:
+            raise AnnotationError(
+                f"{path}: the header has a blank in {short(blank[0])}: remove it, or name the column so"
+            )
         raise AnnotationError(
             f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
             + (of_separator(header) or f"{did_you_mean(missing[0], filter(None, header)) or '.'}{way_out}")
@@ -306,8 +309,18 @@ def _parquet_file(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path, **options) as file:
             yield file
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise AnnotationError(f"{path}: {_REASONS[type(error)]}") from None
     except (OSError, pa.ArrowException) as error:
         raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}") from error
+
+
+_REASONS = {
+    FileNotFoundError: "no such file",
+    IsADirectoryError: "a directory, and no file",
+    PermissionError: "not readable",
+}
+"""Arrow's own messages call each of these no Parquet file."""
 
 
 def _check_kinds(path: Path, required: Sequence[str], lists: Collection[str], schema: pa.Schema) -> None:

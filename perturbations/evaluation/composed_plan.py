@@ -205,15 +205,13 @@ def _results(config: configuration.Config, dataset: str, plans: Plans) -> Target
     ]
     return TargetWork(
         [*split_files(dataset), *texts, *results],
-        (f"composed retrieval on {dataset}, perturbed: {size}",),
+        (f"composed retrieval on {dataset}, perturbed: {size}", *planning.model_lines(config)),
         clips=tuple(
             (collection, *half)
             for half, _ in map(halves, runs)
             if half is not None
             for collection in (dataset, *whole_collections(config, half[0], dataset))
         ),
-        captions=tuple((own, suite) for suite in suites),
-        rules=("composed_split", "evaluate"),
     )
 
 

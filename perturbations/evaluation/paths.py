@@ -171,15 +171,12 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
     sizes += planning.other_severities(config, dataset)
     suites = planning.suites_of(config, "captions")
     sizes += [line for suite in suites for line in skipped_lines(config, suite, dataset)]
+    sizes += planning.model_lines(config)
     manifests = [_results(dataset, kind, key) for key in models]
     return TargetWork(
         [path for own in manifests for path in (own, _ranks_beside(own))],
         tuple(sizes),
         clips=tuple(_clips(config, dataset)),
-        captions=tuple(
-            (dataset, run.suite) for run in scenarios if planning.perturbs("captions", run.direction, run.side)
-        ),
-        rules=("evaluate",),
     )
 
 

@@ -55,7 +55,7 @@ class StoredFeatures:
         """Itself; raises `AnnotationError` where an id repeats."""
         repeated = [name for name, rows in _places(self.ids).items() if len(rows) > 1]
         if repeated:
-            raise AnnotationError(f"{self.path} has {len(repeated):,} ids twice: {', '.join(map(short, repeated[:3]))}")
+            raise AnnotationError(f"{self.path} has ids in two rows: {', '.join(map(short, repeated[:3]))}")
         return self
 
     def place(self, row: int) -> str:
