@@ -66,7 +66,7 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
             collector.add_caption(first, text, where)
 
 
-_WAY_OUT = " Name your own in the dataset's `columns`: {item_id: ..., caption: ...}"
+_WAY_OUT = ". Name your own in the dataset's `columns`: {item_id: ..., caption: ...}"
 
 
 def _rows(path: Path, required: Sequence[str], item_id: str, captions: Sequence[str], split: str | None) -> Rows:
