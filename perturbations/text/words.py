@@ -6,8 +6,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from perturbations.text import tables
-from perturbations.text.contractions import CLITICS, core_of
-from perturbations.text.grammar import DO, HAVE, Generator, Inflector, Tagger
+from perturbations.text.contractions import CLITICS, Tagger, core_of
+from perturbations.text.grammar import DO, HAVE, Generator, Inflector
 from perturbations.text.tokens import core, put, rebuild
 
 _Synonyms = Callable[[str, str | None], Sequence[str]]
