@@ -175,8 +175,7 @@ def _declared_by_mp4(file: BinaryIO, size: int) -> int:
         if name == b"moov" and end <= size:
             in_fragments = any(_within(_boxes, file, (begin, end), b"mvex"))
         elif name == b"moof":
-            fragments += 1
-            waits = end <= size and any(_within(_boxes, file, (begin, end), b"traf", b"trun"))
+            fragments, waits = fragments + 1, True
         elif name == b"mdat" and fragments:
             media, waits = media + 1, False
             lacks |= media > fragments
@@ -235,15 +234,6 @@ def _holds(file: BinaryIO, words: bytes, start: int) -> bool:
             return True
         before = data[-len(words) :]
     return False
-
-
-def transport_counter(path: Path, position: int | None) -> int | None:
-    """The continuity counter in the packet of a transport stream that lies at a position; None without one."""
-    with tars.opened(path) as file:
-        file.seek(position or 0)
-        head = file.read(8)
-    start = head.find(_SYNCS[:1]) if position is not None else -1  # M2TS: 4 bytes of time before it
-    return head[start + 3] & 15 if start in (0, 4) else None
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
