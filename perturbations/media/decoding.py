@@ -13,7 +13,7 @@ import av.error
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.storage import is_picture
-from perturbations.media import containers, opening, pixels
+from perturbations.media import containers, opening, pixels, walks
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 
 
@@ -201,36 +201,18 @@ class _CountedPackets:
         self._absence.end()
 
     def _packets(self) -> Iterator[av.Packet[av.VideoStream]]:
-        left = 0  # packets of which one must begin another file
-        due = 0
-        for packet in opening.packets(self._container, self._stream, *self._beside):
+        packets = opening.packets(self._container, self._stream, *self._beside)
+        for packet in walks.proven(self._path, self._stream, packets):
             if packet.size:
-                if packet.is_corrupt and self._format != "mpegts":
+                if packet.is_corrupt and self._format != "mpegts":  # whose gaps may be where another file begins
                     raise MediaError(_LOST)
                 if packet.pts is not None and packet.time_base is not None:
                     self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
             if packet.stream.index != self._stream.index or (not packet.size and packet.pts is not None):
                 continue  # in Theora, the last frame stays; PyAV would treat this packet as an error
-            if left:
-                begins = self._begins_file(packet, due)
-                left = 0 if begins else left - 1
-                if not left and not begins:
-                    raise MediaError(_LOST)
-            if packet.is_corrupt:  # its counters have a gap: behind this packet, or the next, another file may begin
-                left = 2
-            due = (packet.dts or 0) + 2 * (packet.duration or 0)
             self._count += packet.size > 0
             self._discarded += packet.is_discard
             yield packet
-        if left:
-            raise MediaError(_LOST)
-
-    def _begins_file(self, packet: av.Packet[av.VideoStream], due: int) -> bool:
-        """Whether a transport stream begins with a key frame: its clock, or its counter and nothing else, restarts."""
-        if not packet.is_keyframe:
-            return False
-        restarts = containers.transport_counter(self._path, packet.pos) == 0 and (packet.dts or 0) < due
-        return packet.opaque is opening.JUMP or restarts
 
     def check_complete(self, decoded: int) -> None:
         if self._count < self._indexed:

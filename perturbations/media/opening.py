@@ -53,7 +53,7 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         options = {**_INPUT_OPTIONS, "protocol_whitelist": protocols}
         options["max_pixels"] = str(limits.current()["frame_pixels"])
         try:
-            with _demuxing():
+            with av.logging.Capture() as lines:
                 container = av.open(address, "r", metadata_errors="replace", options=options)
         except av.error.ArgumentError as error:
             raise MediaError(
@@ -62,6 +62,8 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         with container:
             if _PICTURES.search(container.metadata.get("compatible_brands", "")):  # libav shows only the first picture
                 raise MediaError("not a video: a picture, or an animation of pictures (AVIF, HEIF)")
+            if any(source == container.format.name for _, source, _ in lines):
+                _check_packets(address, options)
             yield container
     except FileNotFoundError as error:
         raise MediaError("no such file") from error
@@ -74,6 +76,16 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from error
     except OSError as error:
         raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
+
+
+def _check_packets(address: str, options: dict[str, str]) -> None:
+    """Raise `MediaError` where a demuxer reports an error of a packet.
+
+    Of a header, it also reports what it does not need. So libav reads no packets here to learn about the streams.
+    """
+    with av.open(address, "r", metadata_errors="replace", options={**options, "probesize": "32"}) as container:
+        for _ in _demuxed(container, *container.streams):
+            pass
 
 
 def _check_refused_size(error: av.error.FFmpegError) -> None:
@@ -158,11 +170,16 @@ def packets(
 def _demuxed(container: av.container.InputContainer, *streams: av.stream.Stream) -> Iterator[av.Packet[Any]]:
     try:
         packets = container.demux(*streams)
+        reported = ""
         while True:
-            with _demuxing():
+            with av.logging.Capture() as lines:
                 packet = next(packets, None)
+            # A parser may complain of what no picture needs, and a demuxer of what is behind the last packet.
+            reported = reported or next((text for _, source, text in lines if source == container.format.name), "")
             if packet is None:
                 return
+            if reported and packet.size:
+                raise MediaError(f"{containers.LOST}: {cut(reported.strip())}")
             yield packet
     except IndexError as error:  # PyAV lists the streams of a file when it opens it
         raise MediaError("the file is damaged: another stream begins within it") from error
@@ -284,23 +301,3 @@ def decode_packet(packet: av.Packet[av.VideoStream]) -> tuple[list[av.VideoFrame
         elif not _NOT_NEEDED.search(text):
             raise MediaError(f"the file is damaged: {cut(text)}")
     return frames, worst
-
-
-_PARTS_LEFT_OUT = {
-    "CRC mismatch": "the file is damaged: a checksum differs",  # of Ogg, whose page is left out
-    "File ended prematurely": "the file ends early",  # of Matroska, as the two below
-    "EBML number": "a part of the file is damaged or missing",
-    "exceeds containing master element": "a part of the file is damaged or missing",
-}
-"""Words of demuxers, which leave out a part of a file and go on, and what they mean."""
-
-
-@contextmanager
-def _demuxing() -> Iterator[None]:
-    """Raise `MediaError` where libav finds in what is read meanwhile that a part of the file is not there."""
-    with av.logging.Capture() as lines:
-        yield
-    for _, _, text in lines:
-        for words, meaning in _PARTS_LEFT_OUT.items():
-            if words in text:
-                raise MediaError(meaning)
