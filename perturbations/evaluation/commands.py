@@ -145,7 +145,7 @@ def _report(options: argparse.Namespace) -> int:
     folders = [path for path in options.results if path.is_dir()]
     results = [path / layout.name("results") if path in folders else path for path in options.results]
     ranks = [*options.ranks, *(folder / layout.name("ranks") for folder in folders)]
-    jobs.report(datasets=options.datasets, results=results, ranks=ranks, page=options.output)
+    jobs.results_page(datasets=options.datasets, results=results, ranks=ranks, page=options.output)
     return 0
 
 
