@@ -107,7 +107,7 @@ def results(name: str, adapter: str, beside: str = "{}") -> list[Row]:
     about |= {"gallery_name": "choices", "gallery": 5} if adapter == "msrvtt_qa" else {}
     rows: list[Row] = []
     for model, alone in zip(own, planning.models(config).values(), strict=False):
-        for run in chain.from_iterable(planning.jobs(alone, "data", 1_000, "adaptation").values()):
+        for run in chain.from_iterable(planning.jobs(alone, "data", "adaptation").values()):
             rows.append(a_row(**{**run.columns(), "category": planning.category_of(run), **model, **about}))
     given: Row = {"method": "none", "label": "none", "parameters": "{}", "gallery_name": "dataset", "seed": 42}
     for model, run in product(every, planning.scenarios(config, "data")):

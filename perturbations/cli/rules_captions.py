@@ -43,7 +43,9 @@ _log = logging.getLogger("perturbations")
 def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels: Path) -> None:
     """Write the captions and qrels manifests."""
     rows, clips = read(listed, CaptionRow), files.read_part(sources, SOURCES)
-    about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns()}
+    listed_captions = sorted((row.caption_id, row.item_id, row.text) for row in rows)
+    own = sets.together([captions.name, qrels.name], listed_captions)
+    about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns(), **own}
     files.write(captions, CAPTIONS, rows, {**provenance(captions), **about})
     files.write(qrels, QRELS, sets.qrels(rows, clips), {**provenance(qrels), **about})
 
