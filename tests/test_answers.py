@@ -461,7 +461,7 @@ def test_strange_answers_are_counted_and_shown_once(table, tmp_path, caplog):
     kept = pd.read_parquet(tmp_path / "scored/answers.parquet").set_index("question_id")
     assert [kept.loc[row.question_id]["response"] for row in rows[:5]] == odd
     assert caplog.text.count("5 answers naming no option, or several, and counted as wrong") == 1
-    assert caplog.text.count("1 answer of no question") == 1
+    assert caplog.text.count("1 answer to no question") == 1
     assert "line 121" in caplog.text
 
 

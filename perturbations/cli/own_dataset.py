@@ -36,14 +36,16 @@ _ROOM = 0.4
 """The share of the free disk that a corpus may take, whose size is known within a factor of 2."""
 
 
-def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) -> tuple[str, str, str, list[str]]:
-    """Match captions with videos or pictures, look at each file, and choose a storage that fits the disk.
+def look(
+    folder: Path, videos: Path, captions: Path, *, pictures: bool = False, questions: bool = False
+) -> tuple[str, str, str, list[str]]:
+    """Match captions or questions with videos or pictures, look at each file, and choose a storage that fits the disk.
 
     Returns the dataset's name, the suite to begin with, the configuration as YAML, and lines for the user. Raises
     `ConfigError` or `AnnotationError` where no clip can be used.
     """
     name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_").lstrip("_0123456789") or "mine"
-    section, other_splits = _section(videos, captions, pictures=pictures)
+    section, other_splits = _section(videos, captions, pictures=pictures, questions=questions)
     dataset = Dataset.model_validate(section)
     listing = items.read(name, dataset)
     located, missing = items.locate(dataset, listing)
@@ -57,11 +59,13 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
         reasons = "".join(f"\n  {item_id!r}: {reason}" for item_id, reason in failed[:5])
         raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}")
     suites = ("mm_robustness",) if pictures else ("mlvp", "mm_robustness")  # half of MLVP needs several frames
+    suites = ("mlvp", "controls", "msrvtt_p") if questions else suites
     storage, cost = _storage(folder, list(usable), suites[0], _FORMS_OF_PICTURES if pictures else _FORMS)
     clip, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clip", "videos"))
     malformed = [(entry.item_id, entry.reason) for entry in rejected if entry.is_malformed]
     allowed = [entry for entry in failed if entry not in malformed]
-    summary = [f"{shown.plural(len(usable), clip)} with {shown.plural(sum(usable.values()), 'caption')}"]
+    noun = "question" if questions else "caption"
+    summary = [f"{shown.plural(len(usable), clip)} with {shown.plural(sum(usable.values()), noun)}"]
     summary += _few_lines("left out, which max_failed_items allows", allowed)
     what = "that do not follow the format: mend them, or let max_failed_items allow them, before a run"
     summary += _few_lines(what, malformed)
@@ -73,7 +77,7 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
     there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions and path.is_file())
     if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
-        summary.append(f"{files} without a caption, which are left out: {_few(unlisted)}")
+        summary.append(f"{files} without a {noun}, which are left out: {_few(unlisted)}")
     first = next(iter(usable)).path
     typed = shlex.quote(f"./{first}" if first.startswith("-") else first)
     summary.append(f"a first look, in seconds: perturb preview {typed}")
@@ -83,7 +87,7 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     return name, suites[0], yaml.safe_dump(config, sort_keys=False, allow_unicode=True), summary
 
 
-def _section(videos: Path, captions: Path, *, pictures: bool) -> tuple[dict[str, object], list[str]]:
+def _section(videos: Path, captions: Path, *, pictures: bool, questions: bool) -> tuple[dict[str, object], list[str]]:
     """The section of a dataset in config.yaml, and the splits of its captions' file that are not taken."""
     if not captions.is_file():
         raise AnnotationError(f"{captions}: no such file")
@@ -92,6 +96,7 @@ def _section(videos: Path, captions: Path, *, pictures: bool) -> tuple[dict[str,
     section: dict[str, object] = {"adapter": folder_of_videos.ADAPTER.name}
     if pictures:
         section["adapter"] = _adapter_of_pictures(captions)
+    section |= {"adapter": "questions"} if questions else {}
     section |= {"annotations": captions, "videos": videos}
     if section["adapter"] not in (folder_of_videos.ADAPTER.name, "pictures"):
         return section, []

@@ -25,7 +25,13 @@ def add(commands: Commands) -> None:
     kinds.add_argument("--videos", type=Path, help="your videos: their folder; with --captions")
     kinds.add_argument("--pictures", type=Path, help="your pictures: their folder; with --captions")
     captions = "their captions: a .csv, .tsv, .json, .jsonl or .parquet file, or Flickr30K's or COCO's .json"
-    parser.add_argument("--captions", type=Path, help=captions)
+    files = parser.add_mutually_exclusive_group()
+    files.add_argument("--captions", type=Path, help=captions)
+    files.add_argument(
+        "--questions",
+        type=Path,
+        help="in place of captions: a table of question_id, video, question, a, b, ..., answer",
+    )
 
 
 def _folder(word: str) -> Path:
@@ -45,16 +51,19 @@ def _init(options: argparse.Namespace) -> int:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file, not a folder")
     media = options.videos or options.pictures
-    if (media is None) != (options.captions is None):
+    table = options.captions or options.questions
+    if (media is None) != (table is None) or (options.questions and not options.videos):
         raise ConfigError("--videos or --pictures and --captions belong together: a folder, and the file of captions")
     has_pictures = options.pictures is not None
     files = {folder / name: text for name, text in _files().items()}
     target, summary, later = "", list[str](), list[str]()
     if media is not None:
-        name, suite, config, summary = own_dataset.look(folder, media, options.captions, pictures=has_pictures)
+        name, suite, config, summary = own_dataset.look(
+            folder, media, table, pictures=has_pictures, questions=options.questions is not None
+        )
         files[folder / "config.yaml"] = f"{_HEADER}\n{config}"
-        target = f" {suite}_{name}"
-        later = _with_features(name, suite)
+        target = f" {suite}_{name}" + (f" controls_{name}" if options.questions else "")
+        later = _with_answers(name, suite) if options.questions else _with_features(name, suite)
     if there := [path for path in files if path.exists() or path.is_symlink()]:
         raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
     below = {parent for path in files for parent in path.parents if parent != folder and folder in parent.parents}
@@ -92,6 +101,19 @@ def _with_features(name: str, suite: str) -> list[str]:
         "and score them, whoever wrote them:",
         f"    {score} --direction v2t --dataset {name} --model MODEL -o scored",
         f"Also: text_mm_robustness_{name}; `snakemake --list-target-rules` lists all",
+    ]
+
+
+def _with_answers(name: str, suite: str) -> list[str]:
+    """How a model is asked, and how its answers are read."""
+    there = f"manifests/{name}"
+    return [
+        "Then ask a model in lmms-eval's or VLMEvalKit's environment (docs/how-to/questions.md):",
+        f"    perturb export {there}/{suite}/videos.parquet --format lmms_eval --clean -o tasks",
+        f"    perturb export {there}/controls/videos.parquet --format lmms_eval -o control_tasks",
+        "and read its answers:",
+        f"    perturb answers logs --questions {there}/questions.parquet -o scored",
+        f"Also: text_msrvtt_p_{name}; `snakemake --list-target-rules` lists all",
     ]
 
 
