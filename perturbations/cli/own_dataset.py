@@ -58,8 +58,8 @@ def look(
     if not usable:
         reasons = "".join(f"\n  {item_id!r}: {reason}" for item_id, reason in failed[:5])
         raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}")
-    suites = ("mm_robustness",) if pictures else ("mlvp", "mm_robustness")  # half of MLVP needs several frames
-    suites = ("mlvp", "controls", "msrvtt_p") if questions else suites
+    suites: tuple[str, ...] = ("mlvp", "controls", "msrvtt_p") if questions else ("mlvp", "mm_robustness")
+    suites = ("mm_robustness",) if pictures else suites  # half of MLVP needs several frames
     storage, cost = _storage(folder, list(usable), suites[0], _FORMS_OF_PICTURES if pictures else _FORMS)
     clip, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clip", "videos"))
     malformed = [(entry.item_id, entry.reason) for entry in rejected if entry.is_malformed]

@@ -109,8 +109,8 @@ def _with_answers(name: str, suite: str) -> list[str]:
     there = f"manifests/{name}"
     return [
         "Then ask a model in lmms-eval's or VLMEvalKit's environment (docs/how-to/questions.md):",
-        f"    perturb export {there}/{suite}/videos.parquet --format lmms_eval --clean -o tasks",
-        f"    perturb export {there}/controls/videos.parquet --format lmms_eval -o control_tasks",
+        f"    perturb export {there}/{suite}/videos.parquet --format lmms_eval --clean -o tasks/{suite}",
+        f"    perturb export {there}/controls/videos.parquet --format lmms_eval -o tasks/controls",
         "and read its answers:",
         f"    perturb answers logs --questions {there}/questions.parquet -o scored",
         f"Also: text_msrvtt_p_{name}; `snakemake --list-target-rules` lists all",
