@@ -208,9 +208,8 @@ def _question(value: object) -> str:
 
 def _options(value: object) -> list[str]:
     """The options without letters before them: `A. red` is `red`, where all are written so. Raises `ValueError`."""
-    if isinstance(value, str):  # JSON, or a list as Python writes it
+    if isinstance(text := value, str):  # JSON, or a list as Python writes it
         readers: tuple[Callable[[str], object], ...] = (json.loads, ast.literal_eval)
-        text = value
         for read in readers:
             with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
                 value = read(text)
