@@ -34,6 +34,7 @@ _STYLE: dict[Any, Any] = {
     "font.size": 8,
     "grid.color": "#e4e6ea",
     "legend.frameon": False,
+    "legend.handlelength": 3,  # that dashes are seen
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
     "svg.fonttype": "none",  # text stays text
@@ -83,7 +84,7 @@ def _drawn(frame: pd.DataFrame) -> str:
     # A space, as matplotlib leaves out what begins with an underscore.
     named = (shown.line(f" {name}" if name.startswith("_") else name) for name in row_names(runs)[1])
     labels = dict(zip(runs, named, strict=True))
-    columns = max(1, _LETTERS // (8 + max(map(len, labels.values()))))
+    columns = max(1, _LETTERS // (14 + max(map(len, labels.values()))))
     with rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has the font
         figure = Plots(figsize=(11, 0.6 + 0.16 * -(-len(labels) // columns) + 1.9 * rows), layout="constrained")
