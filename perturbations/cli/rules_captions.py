@@ -46,7 +46,8 @@ def captions(
     """Write the captions and qrels manifests."""
     rows, clips = read(listed, CaptionRow), files.read_part(sources, SOURCES)
     listed_captions = sorted((row.caption_id, row.item_id, row.text) for row in rows)
-    about = {"dataset": dataset, "adapter": adapter, "language": language, sets.SET: sets.of_sources(clips).columns()}
+    about: dict[str, object] = {"dataset": dataset, "adapter": adapter, "language": language}
+    about |= {sets.SET: sets.of_sources(clips).columns()}
     about |= sets.together([captions.name, qrels.name], listed_captions)
     files.write(captions, CAPTIONS, rows, {**provenance(captions), **about})
     files.write(qrels, QRELS, sets.qrels(rows, clips), {**provenance(qrels), **about})
