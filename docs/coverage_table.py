@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perturbations.evaluation.protocols import cells
+from perturbations.evaluation.protocols.presets import cells
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.suites import registry as suites
 

@@ -16,7 +16,8 @@ from perturbations.config import sections as config
 from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.protocols import cells, registry
+from perturbations.evaluation.protocols import registry
+from perturbations.evaluation.protocols.presets import cells
 
 DATASETS = {"demo": DATASET}
 NAMED = {"captions": {"perturbations": ["ocr", "word_swap", "formal"]}}

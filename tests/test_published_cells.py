@@ -27,7 +27,8 @@ from perturbations.evaluation import results as evaluated
 from perturbations.evaluation.composed_results import GIVEN, STRATEGIES, ScoredModel, method_of, settings_of
 from perturbations.evaluation.page import published_section, scores
 from perturbations.evaluation.page.published_section import Beside
-from perturbations.evaluation.protocols import cells, registry
+from perturbations.evaluation.protocols import registry
+from perturbations.evaluation.protocols.presets import cells
 from perturbations.evaluation.rows import PUBLISHED_SEED, ScenarioKey
 from perturbations.evaluation.stated import parts_of
 from perturbations.retrieval.composed import AVERAGES, HALVES
