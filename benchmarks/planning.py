@@ -31,7 +31,7 @@ def write_dataset(folder: Path, clips: int, suite: str) -> None:
             rows.writerow([f"video{number}", f"caption number {number} of a man who walks a dog on a beach"])
             (folder / "videos" / f"video{number}.mp4").touch()
     dataset = {"adapter": "folder", "annotations": "captions.csv", "videos": "videos"}
-    config = {"datasets": {"d": dataset}, "suites": {suite: {}}, "shard_size": max(100, clips // 250)}
+    config = {"datasets": {"d": dataset}, "suites": {suite: {}}}
     (folder / "config.yaml").write_text(json.dumps(config))
 
 

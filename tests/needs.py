@@ -28,6 +28,10 @@ DECORD = "decord, which has no wheel for this machine: pip install 'decord>=0.6,
 DECODER = (
     "torchcodec and FFmpeg's libraries: apt-get install ffmpeg && .venv/bin/pip install --no-deps torchcodec==0.13.0"
 )
+LMMS_EVAL = (
+    "lmms-eval 0.7.3 in an environment of its own, whose Python LMMS_EVAL_PYTHON names: "
+    "pip install lmms-eval==0.7.3 'filelock<3.20'"
+)
 READERS = "sh envs/install.sh dev,exports"
 LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip install --no-deps ultralytics"}
 
@@ -74,6 +78,18 @@ def decoder(name: str = "torchcodec") -> ModuleType:
     reason = REASON + {"decord": DECORD, "torchcodec": DECODER}[name]
     module: ModuleType = pytest.importorskip(name, reason=reason, exc_type=Exception)
     return module
+
+
+def statistics() -> ModuleType:
+    """statsmodels' tests of contingency tables; skips without it."""
+    name = "statsmodels.stats.contingency_tables"
+    module: ModuleType = pytest.importorskip(name, reason=f"{REASON}statsmodels: sh envs/install.sh dev")
+    return module
+
+
+def lmms_eval() -> str:
+    """The Python of an environment that has lmms-eval; skips without one."""
+    return os.environ.get("LMMS_EVAL_PYTHON") or skip(LMMS_EVAL)
 
 
 def reader(name: str) -> ModuleType:

@@ -218,6 +218,8 @@ def _status(name: str, folder: str, python: str) -> int:
     try:
         return int(main() or 0)
     except SystemExit as ending:
+        if isinstance(ending.code, str):  # a program's last words, which its interpreter prints
+            print(ending.code, file=sys.stderr)
         return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
 
 

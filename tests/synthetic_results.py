@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from perturbations.base import rng
 from perturbations.base.records import canonical
@@ -118,8 +117,7 @@ def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> Non
             values = pa.array([about.get(field.name) for about, _ in runs], field.type)
             columns[field.name] = values.take(pa.array(np.repeat(np.arange(len(runs)), lengths)))
     table = pa.table(columns, schema=schema)
-    about = {"perturbations": json.dumps({"kind": RANKS.name, "schema_version": parquet.SCHEMA_VERSION})}
-    pq.write_table(table.replace_schema_metadata(about), path, compression="zstd", write_page_checksum=True)
+    parquet.encode([table], RANKS, path)
 
 
 def _result(columns: Scenario, rank: np.ndarray, draw: np.random.Generator) -> ResultRow:

@@ -120,8 +120,8 @@ def test_every_module_makes_its_corpus_below_its_prefix_once(corpora: Path) -> N
 
 def test_both_checks_before_the_run_are_printed_and_no_failures_after_it(corpora: Path) -> None:
     printed = (corpora / ".printed").read_text()
-    assert "preflight: clips of msr: 2 present" in printed
-    assert "preflight: clips of demo: 1 to draw" in printed
+    assert "check: msr: 2 of 2 clips found" in printed
+    assert "check: demo: 1 clip to generate" in printed
     assert "quarantined or missing" not in printed
     assert "failed job" not in printed
 
@@ -277,9 +277,9 @@ INNER = re.compile(
 )
 
 
-def test_three_places_name_what_is_inside_of_snakemake() -> None:
+def test_two_places_name_what_is_inside_of_snakemake() -> None:
     snakefiles = [PROJECT / "Snakefile", *PROJECT.glob("workflow/**/Snakefile"), *RULES]
     files = [*snakefiles, *PROJECT.glob("perturbations/**/*.py")]
     lines = [line.partition("#")[0] for path in files for line in path.read_text("utf-8").splitlines()]
     named = [name for line in lines if not line.strip().startswith('"') for name in INNER.findall(line)]
-    assert sorted(named) == ["rules, target).rule", "workflow.dag_settings.targets", "workflow.local_exec"]
+    assert sorted(named) == ["rules, target).rule", "workflow.dag_settings.targets"]

@@ -100,6 +100,7 @@ SECONDS = ("0", "-1", "nan", "soon")
         (["video", "x.mp4", "y.mp4", "-p", "mlvp/fogg", "-s", "1"], "did you mean mlvp/fog"),
         (["video", "x.mp4", "y.mp4", "-p", "mm_robustness/ocr", "-s", "1"], "mm_robustness/ocr perturbs captions"),
         (["list", "MLPV"], "did you mean mlvp?"),
+        (["video", "x.mp4", "y.mp4", "-p", "mlvp", "-s", "1"], "it is a suite. Name one of its perturbations"),
         pytest.param(["list", "hat_vtr_tabel_1"], "hat_vtr_table_1"),
         pytest.param(["list", "backbone"], "did you mean backbones?"),
         (["export", "x", "--format", "hub", "-o", "y", "--cleann"], "did you mean --clean?"),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import clips
+import cv2
 import numpy as np
+import PIL.Image
+import PIL.ImageSequence
 import pytest
 from PIL import Image
 
@@ -46,10 +50,79 @@ def test_a_picture_gives_a_picture(name: str, tmp_path: Path) -> None:
     assert np.array_equal(corrupted, perturbations.corrupt(str(path), name, 2, seed=1, item_id="a"))
 
 
-def test_pictures_of_other_modes_become_rgb() -> None:
-    grey = Image.fromarray(PICTURE).convert("L")
-    assert perturbations.corrupt(grey, "mlvp/fog", 1).mode == "RGB"
-    assert np.array_equal(np.asarray(perturbations.corrupt(grey, "mlvp/fog", 0)), np.asarray(grey.convert("RGB")))
+TURNED = Image.Exif()
+TURNED[0x0112] = 6
+DRAWN = Image.fromarray(PICTURE)
+OTHER = Image.fromarray(FRAMES[1])
+DEEP = Image.fromarray(np.linspace(0, 65535, 40 * 56).reshape(40, 56).astype(np.uint16))
+
+
+@pytest.mark.parametrize(
+    ("ending", "picture", "options"),
+    [
+        ("jpg", DRAWN, {"exif": TURNED}),
+        ("webp", DRAWN, {"exif": TURNED}),
+        ("png", DRAWN.convert("1"), {"exif": TURNED}),
+        *(("png", DRAWN.convert(mode), {}) for mode in ("L", "LA", "RGBA")),
+        ("png", DRAWN.quantize(), {"transparency": bytes(range(200))}),
+        ("gif", DRAWN.quantize(), {}),
+    ],
+)
+def test_a_picture_of_pillow_is_that_of_its_file(
+    ending: str, picture: Image.Image, options: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / f"a.{ending}"
+    picture.save(path, **options)
+    of_file = perturbations.corrupt(path, "mlvp/fog", 2)
+    of_pillow = perturbations.corrupt(Image.open(path), "mlvp/fog", 2)
+    assert of_pillow.mode == "RGB"
+    assert np.array_equal(of_file, np.asarray(of_pillow))
+    assert of_file.shape == ((56, 40, 3) if options.get("exif") else (40, 56, 3))
+
+
+@pytest.mark.parametrize("mode", ["La", "PA", "RGBa", "RGBX", "YCbCr", "HSV"])
+def test_pictures_of_other_modes_become_rgb(mode: str) -> None:
+    between = {"La": "LA", "PA": "P", "RGBa": "RGBA"}.get(mode, "RGB")
+    picture = DRAWN.convert(between).convert(mode)
+    assert picture.mode == mode
+    expected = picture.convert("LA").convert("RGB") if mode == "La" else picture.convert("RGB")
+    assert np.array_equal(np.asarray(perturbations.corrupt(picture, "mlvp/fog", 0)), np.asarray(expected))
+
+
+@pytest.mark.parametrize(
+    ("ending", "picture", "message", "shape"),
+    [
+        ("png", DEEP, "16 bits or more per sample", (40, 56, 3)),
+        ("tiff", Image.fromarray(np.float32(PICTURE[..., 0]) / 255), "16 bits or more per sample", (40, 56, 3)),
+        ("tiff", DRAWN.convert("I"), "16 bits or more per sample", (40, 56, 3)),
+        ("jpg", DRAWN.convert("CMYK"), "a CMYK picture", (40, 56, 3)),
+        *((ending, (DRAWN, OTHER), "an animated picture", (2, 40, 56, 3)) for ending in ("gif", "webp", "png", "tiff")),
+    ],
+)
+def test_what_is_refused_of_pillow_says_what_to_give(
+    ending: str, picture: Any, message: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / f"a.{ending}"
+    first, *others = picture if isinstance(picture, tuple) else (picture,)
+    first.save(path, **({"save_all": True, "append_images": others} if others else {}))
+    for clip in (Image.open(path), *([path] if ending != "gif" else [])):
+        with pytest.raises(
+            MediaError, match=message if clip is not path or ending != "tiff" else "not a video"
+        ) as refused:
+            perturbations.corrupt(clip, "mlvp/fog", 0)
+        (way,) = re.findall(r"give (?:all its frames, )?(.*?)(?:, or the current one, .*)?$", str(refused.value))
+        given = eval(way, {"numpy": np, "PIL": PIL, "picture": clip})
+        taken = np.asarray(perturbations.corrupt(given, "mlvp/fog", 0))
+        assert taken.shape == shape
+        assert others or np.ptp(taken) > 200
+
+
+def test_16_bits_of_colour_are_not_cut_to_8_in_silence(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.png")
+    cv2.imwrite(path, PICTURE.astype(np.uint16) * 257)
+    for clip in (path, Image.open(path)):
+        with pytest.raises(MediaError, match="16 bits"):
+            perturbations.corrupt(clip, "mlvp/fog", 0)
 
 
 @pytest.mark.parametrize("entry", OF_FRAMES, ids=lambda entry: entry.key)

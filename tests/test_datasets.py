@@ -18,7 +18,7 @@ from looping import each
 
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.corpus import items as reading
-from perturbations.datasets import lsmdc
+from perturbations.datasets import lsmdc, registry
 from perturbations.datasets.listing import Rejected
 from perturbations.datasets.registry import Dataset
 
@@ -178,6 +178,78 @@ def test_texts_of_a_list_are_checked_one_by_one(tmp_path: Path) -> None:
     ]
 
 
+CAPTIONS = {"x": ["one", "two"], "y": "three"}
+
+
+@pytest.mark.parametrize(
+    ("adapter", "content", "keys"),
+    [
+        ("folder", CAPTIONS, {}),
+        ("pictures", CAPTIONS, {}),
+        ("folder", {"train": {"z": "four"}, "test": CAPTIONS}, {}),
+        ("folder", {"test": {"z": "four"}, "val": CAPTIONS}, {"split": "val"}),
+        (
+            "folder",
+            {key: {"said": texts, "id": 7} for key, texts in CAPTIONS.items()},
+            {"columns": {"caption": "said"}},
+        ),
+        ("msvd", CAPTIONS, {"ids": "ids.txt", "captions": "all"}),
+    ],
+)
+def test_ids_are_the_keys_of_their_captions(adapter: str, content: Any, keys: Any, tmp_path: Path) -> None:
+    if "ids" in keys:
+        (tmp_path / "ids.txt").write_text("x\ny\n")
+        keys = {**keys, "ids": tmp_path / "ids.txt"}
+    listing = reading.read("d", dataset(tmp_path, adapter, json.dumps(content), "a.json", **keys))
+    assert {item.item_id: item.texts for item in listing.items} == {"x": ("one", "two"), "y": ("three",)}
+    assert listing.rejected == ()
+
+
+def test_a_caption_below_its_id_is_checked_alone(tmp_path: Path) -> None:
+    content = json.dumps({"x": ["one", 2, "one"], "y": {"en": "two"}, "z": [], "../w": "four"})
+    listing = reading.read("d", dataset(tmp_path, "folder", content, "a.json"))
+    assert {item.item_id: item.texts for item in listing.items} == {"x": ("one",), "z": ("",)}
+    assert sorted(entry.reason.split(" (")[0] for entry in listing.rejected) == [
+        "'caption' must be text, not a dict",
+        "'caption' must be text, not a int",
+        "duplicate: id 'x', caption 0 has the same id and caption",
+        "its path leaves the videos directory: '../w.mp4'",
+    ]
+
+
+def videodatainfo(*splits: str | None) -> dict[str, Any]:
+    videos = [{"id": place, "video_id": f"video{place}", "start time": 1.5} for place in range(len(splits))]
+    videos = [video | ({"split": split} if split else {}) for video, split in zip(videos, splits, strict=True)]
+    sentences = [
+        {"caption": f"{text} {video['id']}", "video_id": video["video_id"]} for text in "ab" for video in videos
+    ]
+    return {"videos": videos, "sentences": sentences}
+
+
+@pytest.mark.parametrize("info", [{}, {"info": {"year": "2016"}}])
+@pytest.mark.parametrize(("adapter", "columns"), [("msrvtt", {}), ("folder", {"columns": {"item_id": "video_id"}})])
+def test_msrvtts_official_json_has_its_sentences_by_the_splits_of_their_videos(
+    adapter: str, columns: Any, info: Any, tmp_path: Path
+) -> None:
+    for splits, key, names in (
+        (("test", "test"), None, ["video0", "video1"]),
+        (("train", "validate", "test"), None, ["video2"]),
+        (("train", "validate"), "validate", ["video1"]),
+        ((None, None), None, ["video0", "video1"]),
+    ):
+        content = json.dumps(info | videodatainfo(*splits))
+        config = dataset(tmp_path, adapter, content, "a.json", **({"split": key} if key else {}), **columns)
+        listing = reading.read("d", config)
+        texts = {name: (f"a {name[-1]}", f"b {name[-1]}") for name in names}
+        assert {item.item_id: item.texts for item in listing.items} == texts
+        assert all((item.start_s, item.files[0]) == (None, f"{item.item_id}.mp4") for item in listing.items)
+        assert registry.split_of(config) == (key or "test")
+    with pytest.raises(AnnotationError, match="entries below 'train', 'validate', none below 'test'"):
+        reading.read(
+            "d", dataset(tmp_path, adapter, json.dumps(videodatainfo("train", "validate")), "a.json", **columns)
+        )
+
+
 def test_the_split_names_the_key_of_its_entries(tmp_path: Path) -> None:
     rows = [{"item_id": "x", "caption": "one"}, {"item_id": "y", "caption": "two"}]
     content = json.dumps({"train": rows[:1], "test": rows[1:]})
@@ -185,10 +257,14 @@ def test_the_split_names_the_key_of_its_entries(tmp_path: Path) -> None:
         listing = reading.read("d", dataset(tmp_path, "folder", content, "a.json", **keys))
         assert [item.item_id for item in listing.items] == [name]
     for content, problem in (
-        ('{"annotations": []}', "its entries below 'annotations': the dataset's `split` says"),
+        ('{"annotations": []}', "entries below 'annotations', none below 'test': the dataset's `split` says"),
         ('{"test": [], "info": {}}', "below 'info' is a dict, not a list"),
         ('{"test": [], "test": []}', "the key 'test' twice"),
-        ("3", "must be a list of objects, or an object of such lists, one per split, not a int"),
+        ('{"x": {"y": 1}}', "from ids to captions, .*: below 'x' is a dict, not a list"),
+        (
+            "3",
+            "must be a list of objects, an object from ids to captions, or an object of these, one per split, not",
+        ),
     ):
         with pytest.raises(AnnotationError, match=problem):
             reading.read("d", dataset(tmp_path, "folder", content, "a.json"))
@@ -332,6 +408,18 @@ def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
     assert "cannot be read" in reasons["loop"]
     assert reasons["broken"].endswith("broken.mp4 is a broken symbolic link")
     assert not [reason for reason in reasons.values() if str(tmp_path) in reason]  # reasons are published
+
+
+def test_two_files_of_one_name_are_both_named(tmp_path: Path) -> None:
+    config = dataset(tmp_path, "folder", json.dumps(dict.fromkeys("abc", "c") | {"d.mkv": "c"}), "a.json")
+    for name in ("a.mkv", "a.mp4", "a.txt", "b.MP4", "b.mp4", "c.x.mp4", "c.webm", "c.txt", "d.mkv", "d.mp4"):
+        (tmp_path / "videos" / name).touch()
+    located, missing = reading.locate(config, reading.read("d", config))
+    assert [Path(clip.path).name for clip in located] == ["c.webm", "d.mkv"]
+    assert [entry.reason.split(":")[0] for entry in missing] == [
+        "several files may be it, a.mkv and a.mp4",
+        "several files may be it, b.MP4 and b.mp4",
+    ]
 
 
 def test_the_adapter_of_the_other_medium_is_named(tmp_path: Path) -> None:

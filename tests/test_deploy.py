@@ -79,7 +79,7 @@ def test_a_wheel_makes_a_corpus_in_a_folder_of_one_s_own(python: Path, installed
     (corpus / "config.yaml").write_text(yaml.safe_dump(TINY))
     printed = run(python, "-m", "snakemake", "--cores", "2", folder=corpus)
     assert "profiles/default" in printed
-    assert "preflight: clips of demo: 2 to draw" in printed
+    assert "check: demo: 2 clips to generate" in printed
     videos = read_manifest(corpus / "manifests" / "demo" / "mlvp" / "videos.parquet")
     assert list(videos["status"]) == ["complete"] * 2
     assert all(Path(path).is_file() and Path(path).is_relative_to(corpus) for path in videos["path"])
@@ -117,6 +117,7 @@ def test_the_container_s_files_exist() -> None:
     copied = re.findall(r"^COPY (?!--from)(\S+) ", text, re.MULTILINE)
     assert copied == [".", "envs/constraints.txt"]
     assert all((REPOSITORY / path).exists() for path in copied)
+    assert (REPOSITORY / ".dockerignore").read_text() == (REPOSITORY / ".containerignore").read_text()
     wanted = set(re.findall(r"EXTRAS=([a-z,]+)", text)) - {""}
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {extra for choice in wanted for extra in choice.split(",")} <= set(extras)

@@ -137,7 +137,7 @@ def test_columns_that_cannot_be_guessed_are_named_in_few_words(
 ) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(AnnotationError, match=problem) as caught:
-        folder.guessed_columns(tmp_path / name)
+        folder.choose_columns(tmp_path / name, ())
     assert len(str(caught.value)) < 3000
 
 

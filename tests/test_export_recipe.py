@@ -72,8 +72,8 @@ def test_an_export_of_recipes_has_no_pixels_and_no_paths_of_its_publisher(tree: 
             text += repr(pq.read_table(path).to_pylist()) + str(files.read_metadata(path))
     assert str(tree) not in text
     assert "clean/" not in text
-    stored = files.rows_as_stored(tree / "manifests/data/mlvp/videos.parquet", VIDEOS)
-    rows = files.rows_as_stored(published / "data/mlvp/videos.parquet", VIDEOS)
+    stored = files.read_rows(tree / "manifests/data/mlvp/videos.parquet", VIDEOS)
+    rows = files.read_rows(published / "data/mlvp/videos.parquet", VIDEOS)
     assert [replace(row, source_path="") for row in rows] == [replace(row, source_path="") for row in stored]
     library = needs.reader("mlcroissant")
     dataset = library.Dataset(published / "croissant.json")
@@ -117,9 +117,7 @@ def test_a_second_time_makes_what_is_missing_only(
     stored = sorted((output / "corpora").rglob("*.mp4"))
     stored[0].unlink()
     stored[1].write_bytes(b"damaged")
-    recipes = sum(
-        row.storage == "recipe" for row in files.rows_as_stored(published / "data/mlvp/videos.parquet", VIDEOS)
-    )
+    recipes = sum(row.storage == "recipe" for row in files.read_rows(published / "data/mlvp/videos.parquet", VIDEOS))
     capsys.readouterr()
     assert regenerate(published, held, output) == 0
     assert f"({2 + recipes} made now), other ones: 0; 0 other" in capsys.readouterr().out
@@ -216,7 +214,7 @@ def test_frames_that_differ_are_an_error_and_the_published_hash_stays(
     assert regenerate(claimed, held, tmp_path / "out") == 1
     assert "its frames are not the published ones" in capsys.readouterr().out
     rows, again = (
-        files.rows_as_stored(place / name, VIDEOS) for place in (claimed / "data", tmp_path / "out/manifests/data")
+        files.read_rows(place / name, VIDEOS) for place in (claimed / "data", tmp_path / "out/manifests/data")
     )
     assert [row.frames_sha256 for row in again] == [row.frames_sha256 for row in rows]
 
@@ -256,5 +254,5 @@ def test_a_name_is_a_path_below_the_folder_of_all_clips(tmp_path: Path) -> None:
     rows = [clips.video_row(wanted, item_id=name, source_path=f"clips/{name}.mp4") for name in ("a/1", "b/1")]
     files.write(place, VIDEOS, rows, {"root": "../../..", "dataset": "data", "suite": "mlvp"})
     export("recipe", place, tmp_path / "out")
-    stored = files.rows_as_stored(tmp_path / "out/data/mlvp/videos.parquet", VIDEOS)
+    stored = files.read_rows(tmp_path / "out/data/mlvp/videos.parquet", VIDEOS)
     assert sorted(row.source_path for row in stored) == ["a/1.mp4", "b/1.mp4"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import cv2
 import pandas as pd
 import pytest
 import yaml
+from test_datasets import videodatainfo
 from test_deploy import REPOSITORY
 
 from perturbations.cli.main import main
@@ -110,6 +112,8 @@ def test_init_configures_one_s_own_videos_whatever_case_their_endings_have(capsy
     assert config.max_failed_items_of("my_study") == 2
 
 
+SPANS = {"start_s": "start_s", "end_s": "end_s"}
+PARTS = {"item_id": "id", "video": "video_id", "caption": "text", "start_s": "Start Time", "end_s": "END"}
 TABLE = pd.DataFrame({"video_id": ["one", "one"], "image": ["one", "one"], "sentence": ["a man", "a dog"]})
 
 
@@ -130,6 +134,60 @@ def test_init_finds_ids_captions_and_clips_by_their_usual_names(capsys: Capture)
         assert counts.get(name, "1 clip with 2 captions") in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("table", "columns", "message"),
+    [
+        ("id,video_id,caption\n1,3,x\n2,3,y\n3,1,z\n", {"item_id": "video_id"}, "3 clips with 3|2 clips with 3"),
+        ("video_id,id,caption\n3,a,x\n3,b,y\n", {"item_id": "video_id"}, "not taken: 'id'"),
+        ("video_id,id,caption\nyt7,3,x\nyt8,1,y\n", {"item_id": "id"}, "not taken: 'video_id'"),
+        ("id,file,caption\n1,1.mp4,x\n2,1.mp4,y\n3,3.mp4,z\n", {"item_id": "file"}, "2 clips with 3"),
+        ("id,file,caption\n1,3.mp4,x\n2,1.mp4,y\n", {"item_id": "id", "video": "file"}, "2 clips with 2"),
+        ("item_id,video,start_s,end_s,caption\na,1.mp4,0,1,x\nb,1.mp4,1,2,y\n", SPANS | {"video": "video"}, "2 clips"),
+        ("id,video_id,Start Time,END,text\n7,1,0,1,x\n8,1,1,2,y\n", PARTS, "start_s is 'Start Time'"),
+        ("video_id,start_s,caption\n1,1,x\n3,0,y\n", {"item_id": "video_id", "start_s": "start_s"}, "2 clips"),
+    ],
+)
+def test_init_chooses_columns_by_what_they_hold_and_says_which(
+    table: str, columns: dict[str, str], message: str, capsys: Capture
+) -> None:
+    """A column of row numbers is none of ids, though the videos are called by numbers, too."""
+    make_clips("1.mp4", "2.mp4", "3.mp4")
+    Path("x.csv").write_text(table)
+    assert main(["init", "mine", *OWN, "x.csv"]) == 0
+    output = capsys.readouterr().out
+    assert re.search(message, output), output
+    assert "columns: item_id is " in output
+    assert yaml.safe_load(Path("mine/config.yaml").read_text())["datasets"]["mine"]["columns"] == columns
+
+
+def test_init_reads_captions_below_ids_and_msrvtts_own_form(tmp_path: Path, capsys: Capture) -> None:
+    make_clips("video0.mp4", "video1.mp4")
+    for name, content in (
+        ("ids", {"video0": ["a", "b"], "video1": "c"}),
+        ("objects", {"video0": {"sentence": ["a", "b"]}, "video1": {"sentence": "c"}}),
+        ("official", videodatainfo("test", "test")),
+    ):
+        Path("x.json").write_text(json.dumps(content))
+        assert main(["init", name, *OWN, "x.json"]) == 0
+        number = 4 if name == "official" else 3
+        assert f"2 clips with {number} captions" in capsys.readouterr().out
+        config = configured(name)
+        assert sharding.plan_clips(config, name).listed == 2
+        os.chdir(tmp_path)
+
+
+def test_init_says_where_the_clips_are_and_which_columns_it_took(capsys: Capture) -> None:
+    Path("clips/a").mkdir()
+    make_clips("one.mp4")
+    Path("clips/one.mp4").rename("clips/a/one.mp4")
+    Path("x.csv").write_text("id,video_id,caption\n1,one,x\n")
+    assert main(["init", "mine", *OWN, "x.csv"]) == 1
+    error = capsys.readouterr().err
+    assert "clips/a holds some of them" in error
+    assert "item_id is 'video_id'" in error
+    assert "not taken: 'id'" in error
+
+
 def test_what_init_configures_starts_though_captions_are_empty(capsys: Capture) -> None:
     make_clips("a.mp4")
     Path("x.csv").write_text("item_id,caption\na,a dog\na,\na,a cat\n")
@@ -139,6 +197,19 @@ def test_what_init_configures_starts_though_captions_are_empty(capsys: Capture) 
     assert "'a': the caption 'a#1' is empty, null or NaN (x.csv, line 3)" in output
     os.chdir("mine")
     assert main(["check", "text_mm_robustness_mine"]) == 0
+
+
+@pytest.mark.parametrize("folder", ["study", "logs", "split", "Größe 2"])
+def test_clips_without_captions_have_a_project(folder: str) -> None:
+    for name in ("a b.mp4", "c'd,.mp4", "é.mp4"):
+        make_clips(name)
+    assert main(["init", folder, "--videos", "clips"]) == 0
+    os.chdir(folder)
+    config = config_file.of_files([Path("config.yaml")], ["all"])
+    (name,) = config.datasets
+    assert name == {"study": "study", "Größe 2": "groe_2"}.get(folder, "mine")
+    plan = sharding.plan_clips(config, name)
+    assert (plan.listed, plan.rejected, plan.captions) == (3, 0, 0)
 
 
 @pytest.mark.parametrize("pictures", [False, True])
@@ -152,7 +223,7 @@ def test_init_reads_lists_of_captions_and_splits_as_keys(pictures: bool, tmp_pat
     options = ["--pictures" if pictures else "--videos", "clips", "--captions", "x.json"]
     for name, content, message in (
         ("mixed", rows, "with 3 captions"),
-        ("split", {"train": rows[1:], "test": rows[:1]}, "split: test, not train"),
+        ("parts", {"train": rows[1:], "test": rows[:1]}, "split: test, not train"),
         ("other", {"val": rows}, "split: val"),
     ):
         Path("x.json").write_text(json.dumps(content))
@@ -160,11 +231,11 @@ def test_init_reads_lists_of_captions_and_splits_as_keys(pictures: bool, tmp_pat
         assert message in capsys.readouterr().out
         config = configured(name)
         assert config.datasets[name].max_failed_items is None
-        assert sharding.plan_clips(config, name).listed == (1 if name == "split" else 2)
+        assert sharding.plan_clips(config, name).listed == (1 if name == "parts" else 2)
         os.chdir(tmp_path)
     Path("x.json").write_text(json.dumps({"train": rows, "val": rows}))
     assert main(["init", "none", *options]) == 1
-    assert "entries below 'train', 'val': the dataset's `split` says" in capsys.readouterr().err
+    assert "entries below 'train', 'val', none below 'test': the dataset's `split` says" in capsys.readouterr().err
 
 
 def test_what_does_not_follow_the_format_is_not_allowed_by_init(capsys: Capture) -> None:
@@ -191,13 +262,17 @@ def test_init_proposes_no_command_that_takes_a_name_for_an_option(capsys: Captur
 @pytest.mark.parametrize(
     ("videos", "captions", "text", "problem"),
     [
-        ("clips", "", "", "belong together"),
+        ("none", "", "", "none: no such directory"),
+        ("clips", "", "", "clips holds no video"),
+        ("x.csv", "clips", "", "clips is a directory, and x.csv a file: exchange them"),
         ("clips", "x.csv", "id,words\none,a man\n", "no column is called caption or text"),
         ("clips", "x.csv", "id,text\none,a man\n", "no item of x.csv can be used"),
         ("none", "x.csv", "id,text\none,a man\n", "none: no such directory"),
+        ("clips/*.mp4", "x.csv", "id,text\none,a man\n", "name the folder that holds the files: clips"),
         ("no$such", "x.csv", "id,text\none,a man\n", "no$such: no such directory"),
         ("~", "x.csv", "id,text\none,a man\n", "perturb: ~: no such directory"),
         ("x.csv", "x.csv", "id,text\none,a man\n", "no such directory; it is a file"),
+        ("clips", "x.csv", "video_id,start,text\na,0,x\na,5,y\n", "Add a column item_id, and call 'video_id' video"),
         ("clips", "x.csv", "", "is empty"),
         ("clips", "x.csv", "id;text\none;a man\n", "in which ';' separates the fields"),
         ("clips", "y.parquet", "id", "y.parquet: no such file"),

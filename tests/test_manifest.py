@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -47,6 +48,7 @@ VALUES: dict[type, st.SearchStrategy[Any]] = {
     int: st.integers(-(2**63), 2**63 - 1),
     bool: st.booleans(),
     float: st.floats(allow_nan=False),
+    list: st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=3),
     tuple: st.lists(st.floats(allow_nan=False, width=32), max_size=3).map(tuple),
 }
 
@@ -77,7 +79,7 @@ def captions(*ids: str) -> list[CaptionRow]:
     return [CaptionRow(dataset="d", caption_id=name, item_id=f"i-{name}", text=f"text of {name}") for name in ids]
 
 
-FILLED: dict[type, Any] = {str: "x", int: 1, bool: True, float: 1.0, tuple: ()}
+FILLED: dict[type, Any] = {str: "x", int: 1, bool: True, float: 1.0, list: [], tuple: ()}
 
 
 def filled(row: type[Any], **columns: Any) -> Any:
@@ -114,7 +116,6 @@ def test_rows_come_back_in_one_order_whatever_the_order(
     keys = [tuple((value is not None, value) for value in key) for key in values]
     assert keys == sorted(keys)
     assert sorted(map(repr, stored)) == sorted(map(repr, rows))
-    assert files.rows_as_stored(folder / "one.parquet", kind) == stored
 
 
 def test_keys_are_ordered_by_value_and_rows_counted_by_status(tmp_path: Path) -> None:
@@ -132,8 +133,6 @@ def test_keys_are_ordered_by_value_and_rows_counted_by_status(tmp_path: Path) ->
 def test_metadata_comes_back(tmp_path: Path) -> None:
     files.write(tmp_path / "a.parquet", CAPTIONS, [], {"root": "..", "tools": {"x": "1"}, "é": [1, 2]})
     described = files.read_metadata(tmp_path / "a.parquet")
-    hashes = ("content_sha256", "metadata_sha256")
-    assert {len(described.pop(name)) for name in hashes} == {64}
     assert described == {
         "kind": "captions",
         "schema_version": parquet.SCHEMA_VERSION,
@@ -142,22 +141,6 @@ def test_metadata_comes_back(tmp_path: Path) -> None:
         "é": [1, 2],
         "rows": 0,
     }
-
-
-def test_every_cell_counts_in_the_hash(tmp_path: Path) -> None:
-    def hashed(*rows: CaptionRow) -> str:
-        files.write(tmp_path / "a.parquet", CAPTIONS, rows)
-        return str(files.read_metadata(tmp_path / "a.parquet")["content_sha256"])
-
-    first, second = captions("a", "b")
-    before = hashed(first, second)
-    assert hashed(second, first) == before
-    assert hashed(first, replace(second, text="another")) != before
-    assert hashed(first, replace(second, caption_id="c")) != before
-    # A letter that moves from one cell to the next.
-    assert hashed(replace(first, text="ab"), replace(second, text="c")) != hashed(
-        replace(first, text="a"), replace(second, text="bc")
-    )
 
 
 def test_writing_again_replaces_and_parts_concatenated_are_the_whole(tmp_path: Path) -> None:
@@ -296,6 +279,16 @@ def test_an_empty_manifest_has_all_columns(kind: RowKind[Any], tmp_path: Path) -
     assert files.kind_of(tmp_path / "a.parquet") is kind
 
 
+def stranger_s(path: Path, table: pa.Table, about: Any = None) -> None:
+    """A file of any columns with the SHA-256 that it should have; what it says of itself may be anything."""
+    raw = (table.schema.metadata or {}).get(b"perturbations") if about is None else about
+    raw = raw if isinstance(raw, bytes) else json.dumps(raw).encode()
+    with pq.ParquetWriter(path, table.schema, compression="zstd", store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"perturbations": raw, "sha256": "0" * 64})
+    parquet.write_sha256(path)
+
+
 def part(path: Path, *ids: str) -> Path:
     files.write(path, CAPTIONS, captions(*ids))
     return path
@@ -308,7 +301,7 @@ CAPTION = ("caption_id",)
 
 @given(st.data())
 def test_columns_are_what_arrow_makes_of_the_values(data: st.DataObject) -> None:
-    """Also their hash, of slices too; a value of another kind is refused."""
+    """A value of another kind is refused."""
     numbers = st.floats(allow_nan=False)
     kind, values = data.draw(
         st.sampled_from(
@@ -324,13 +317,6 @@ def test_columns_are_what_arrow_makes_of_the_values(data: st.DataObject) -> None
     cells = data.draw(st.lists(st.none() | values, max_size=20))
     column, expected = parquet.column_of(cells, kind), pa.array(cells, kind)
     assert column.equals(expected)
-    first = data.draw(st.integers(0, len(cells)))
-    hashes = []
-    for table in (pa.table({"a": column[first:]}), pa.table({"a": pa.array(cells[first:], kind)})):
-        content = parquet.Content()
-        content.add(table)
-        hashes.append(content.sha256())
-    assert hashes[0] == hashes[1]
     for wrong, place in (("x", pa.int64()), (1.5, pa.int64()), ("x", pa.float64()), (1, pa.string())):
         with pytest.raises(TypeError):
             parquet.column_of([wrong], place)

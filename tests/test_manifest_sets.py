@@ -101,7 +101,7 @@ def edited_part(path: Path) -> None:
 BAD_PARTS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "damaged": (
         lambda path: path.write_bytes(part(path, "a", "b").read_bytes().replace(b"text of a", b"xxxx of a")),
-        "bad cannot be read",
+        "bad was changed",
     ),
     "edited": (edited_part, "bad was changed after it was written"),
     "short": (lambda path: part(path, "a"), "bad lacks 'b'"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +81,58 @@ def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: 
         ([[1]], "list: of a list of frames, give numpy.stack"),
         (np.zeros((8, 8, 3), np.uint8), r"of one picture, give frames\[None\]"),
         (np.zeros((2, 3, 8, 8), np.uint8), r"give frames.transpose\(0, 2, 3, 1\)"),
-        (np.full((2, 8, 8, 3), np.nan), "of values from 0 to 1"),
+        (np.full((2, 8, 8, 3), np.nan), "infinite or not a number"),
+        (np.full((2, 8, 8, 3), -3.0), "values from -3 to -3 must be brought"),
     ],
 )
 def test_perturb_refuses_what_is_no_clip(frames: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         perturbations.perturb(frames, "mlvp/fog", 1, seed=0, item_id="it", fps=25)
+
+
+CLIP = np.arange(2 * 8 * 9 * 3, dtype=np.uint8).reshape(2, 8, 9, 3)
+GREY = np.repeat(CLIP[..., :1], 3, axis=-1)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["clip", "picture"])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (lambda clip: clip / 255, CLIP),
+        (lambda clip: clip / np.float32(127.5) - 1, CLIP),
+        (lambda clip: np.abs(clip.astype(np.float32) - 0.25), CLIP),
+        (lambda clip: clip.astype(np.int64), CLIP),
+        (lambda clip: clip.astype(np.uint16) * 257, CLIP),
+        (lambda clip: (clip * (1023 / 255)).round().astype(np.uint16), CLIP),
+        (lambda clip: clip > 99, np.where(CLIP > 99, np.uint8(255), np.uint8(0))),
+        (lambda clip: np.moveaxis(clip, -1, -3), CLIP),
+        (lambda clip: np.moveaxis(clip, -1, 0) / 255, CLIP),
+        (lambda clip: clip[..., 0], GREY),
+        (lambda clip: clip[..., :1], GREY),
+        (lambda clip: np.moveaxis(clip[..., :1], -1, -3), GREY),
+        (lambda clip: clip[..., [0, 1, 2, 0]], CLIP),
+        (lambda clip: clip[None] if clip.ndim == 4 else clip / 255, CLIP),
+        (list, CLIP),
+        (lambda clip: pytest.importorskip("torch").from_numpy(clip), CLIP),
+    ],
+)
+def test_who_follows_the_advice_has_a_clip(given: Any, expected: np.ndarray, whole: bool) -> None:
+    """Each message ends with an expression that makes the array a clip of the same picture."""
+    value = given(CLIP if whole else CLIP[0])
+    for call, name in (
+        (partial(perturbations.perturb, seed=0, item_id="", fps=25), "frames"),
+        (perturbations.corrupt, "clip"),
+    ):
+        mended: Any = value
+        for _ in range(3):
+            with contextlib.suppress(ValueError):
+                taken = call(mended, "mlvp/fog", 0)
+                break
+            with pytest.raises(ValueError, match=f"{name} must be a uint8 array") as refused:
+                call(mended, "mlvp/fog", 0)
+            mended = eval(str(refused.value).split(", give ")[1], {"numpy": np, name: mended})
+        wanted = expected if whole else expected[0]
+        assert np.array_equal(np.squeeze(taken), wanted)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +151,7 @@ def test_perturb_refuses_what_is_no_clip(frames: Any, message: str) -> None:
         ({"variant": "relased"}, UnknownPerturbationError, "released"),
         ({"name": "mlvp/event_insertion"}, ValueError, "give `donors`, a list of other clips"),
         ({"name": "mlvp/event_insertion", "donors": [scene(3, 16, 16)]}, ValueError, "only the clip itself"),
-        ({"name": "mlvp/event_insertion", "donors": scene(3, 16, 16)}, ValueError, "a donor must be a uint8 array"),
+        ({"name": "mlvp/event_insertion", "donors": scene(3, 16, 16)}, ValueError, "donor must be a uint8 array"),
     ],
 )
 def test_perturb_refuses_what_no_recipe_has(changed: dict[str, Any], error: type[Exception], message: str) -> None:

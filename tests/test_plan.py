@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from test_manifest import filled
 
 from perturbations.base import storage
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.corpus import listed, sharding
 from perturbations.corpus.listed import ListedClip
-from perturbations.manifest import layout
-from perturbations.manifest.kinds import CaptionRow, SourceRow
+from perturbations.manifest import files, layout
+from perturbations.manifest.kinds import SOURCES, CaptionRow, SourceRow
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
 
@@ -53,7 +55,8 @@ def project(root: Path, names: list[str], rows: list[dict[str, Any]] | None = No
     """A dataset of these clips; without rows of captions each has one, and so has a clip that is gone."""
     (root / "videos").mkdir(exist_ok=True)
     for name in names:
-        (root / "videos" / f"{name}.mp4").write_bytes(b"x")
+        if not (root / "videos" / f"{name}.mp4").exists():
+            (root / "videos" / f"{name}.mp4").write_bytes(b"x")
     rows = rows or [{"item_id": name, "caption": "c\u2028d"} for name in [*names, "gone"]]
     (root / "captions.json").write_text(json.dumps(rows))
     raw: dict[str, Any] = {"adapter": "folder", "annotations": root / "captions.json", "videos": root / "videos"}
@@ -155,20 +158,41 @@ def written(root: Path) -> dict[str, int]:
     return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in root.rglob("*.jsonl")}
 
 
-def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: Path) -> None:
-    root = tmp_path / "work/d"
+CHANGES: dict[str, tuple[Callable[[Path], object], bool]] = {
+    "touched": (lambda path: os.utime(path, (1, 1)), False),
+    "copied": (lambda path: path.write_bytes(path.read_bytes()), False),
+    "larger": (lambda path: path.write_bytes(b"longer"), True),
+    "another of its size": (lambda path: path.write_bytes(b"y"), True),
+    "an older one of its size": (lambda path: (path.write_bytes(b"y"), os.utime(path, (1, 1))), True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(change: str, tmp_path: Path) -> None:
+    root, video = tmp_path / "work/d", tmp_path / "videos/a.mp4"
     config_of = project(tmp_path, ["a", "b", "c"])
-    sharding.plan_clips(config_of, "d")
+    plan = sharding.plan_clips(config_of, "d")
+    for shard in plan.shards:
+        clips = listed.read(listed.list_in(root / "shards", shard), ListedClip)
+        rows = [filled(SourceRow, item_id=clip.item_id, sha256=storage.sha256(clip.path)) for clip in clips]
+        files.write(root / f"sources/{shard}.parquet", SOURCES, rows)
     before = written(root)
-    os.utime(tmp_path / "videos" / "a.mp4", (1, 1))
-    sharding.plan_clips(config_of, "d")
-    assert written(root) == before
-    (tmp_path / "videos" / "a.mp4").write_bytes(b"longer")
-    sharding.plan_clips(config_of, "d")
-    (changed,) = {name for name, when in written(root).items() if before.get(name) != when}
-    (line,) = [line for line in listed.read(root / changed, ListedClip) if line.item_id == "a"]
-    assert line.bytes == 6
-    assert line.path == str(tmp_path / "videos" / "a.mp4")
+    edit, is_other = CHANGES[change]
+    edit(video)
+    for _ in range(2):
+        sharding.plan_clips(config_of, "d")
+    changed = {name for name, when in written(root).items() if before.get(name) != when}
+    lines = [line for name in changed for line in listed.read(root / name, ListedClip)]
+    assert [(line.bytes, line.path) for line in lines if line.item_id == "a"] == [
+        (video.stat().st_size, str(video)) for _ in range(is_other)
+    ]
+    assert len(changed) == is_other
+
+
+@pytest.mark.parametrize(("items", "size"), [(1, 100), (10_000, 100), (10_001, 200), (20_000, 200), (20_001, 400)])
+def test_a_larger_dataset_has_larger_shards(items: int, size: int) -> None:
+    assert sharding.derived_size(items) == size
+    assert items / size <= 100
 
 
 def test_captions_are_listed_by_their_ids_and_written_once(tmp_path: Path) -> None:

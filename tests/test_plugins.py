@@ -140,9 +140,9 @@ def test_a_recipe_of_another_file_is_refused(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (None, "plugins.0: .*my suite.py: no such file"),
-        ("def broken(", "plugins.0: .* cannot be loaded: SyntaxError"),
-        ("import nothing_of_that_name", "plugins.0: .* cannot be loaded: ModuleNotFoundError"),
-        ("1 / 0", "plugins.0: .* cannot be loaded: ZeroDivisionError: division by zero"),
+        ("def broken(", "plugins.0: .* line 1: SyntaxError"),
+        ("import nothing_of_that_name", "plugins.0: .* line 1: ModuleNotFoundError"),
+        ("1 / 0", "plugins.0: .* line 1: ZeroDivisionError: division by zero"),
     ],
 )
 def test_a_file_that_cannot_be_loaded_is_named(tmp_path: Path, text: str | None, message: str) -> None:

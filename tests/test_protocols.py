@@ -112,7 +112,7 @@ def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
 
 
 DONORS = r"datasets\.own\.donors: .*, for event_insertion"
-BANK = r"evaluation\.querybank: hat_vtr_table_14 needs the dataset of training queries, and own has the evaluated ones"
+BANK = r"evaluation\.querybank: hat_vtr_table_14 needs the dataset of training queries, and {} has the evaluated ones"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,9 @@ BANK = r"evaluation\.querybank: hat_vtr_table_14 needs the dataset of training q
         ("hat_vtr_table_1", None, "all", {"directions": ["t2v"]}, None),  # captions ask clean clips
         ("hat_vtr_table_3", None, "all", {}, None),  # of captions
         ("hat_vtr_table_5", None, "all", {}, None),
-        ("hat_vtr_table_14", None, ["fog"], {"querybank": "own"}, BANK),
+        ("hat_vtr_table_1", "twin", "all", {}, DONORS),
+        ("hat_vtr_table_14", None, ["fog"], {"querybank": "own"}, BANK.format("own")),
+        ("hat_vtr_table_14", None, ["fog"], {"querybank": "twin"}, BANK.format("twin")),
         ("hat_vtr_table_14", None, ["fog"], {"querybank": "train"}, None),
         ("hat_vtr_table_14", None, ["fog"], {"methods": ["hatvtr"]}, None),
         ("hat_vtr_table_14", None, ["fog"], {"methods": ["hatvtr"], "querybank": "own"}, None),
@@ -135,8 +137,13 @@ BANK = r"evaluation\.querybank: hat_vtr_table_14 needs the dataset of training q
 def test_donors_and_banks_are_other_datasets_where_they_are_used(
     name: str, donors: str | None, perturbations: Any, beside: dict[str, Any], lacks: str | None
 ) -> None:
+    """A dataset of the same annotations is the evaluated one under another name."""
     raw = {
-        "datasets": {"own": OWN | ({"donors": donors} if donors else {}), "train": OWN},
+        "datasets": {
+            "own": OWN | ({"donors": donors} if donors else {}),
+            "train": OWN | {"annotations": "train.csv"},
+            "twin": OWN | {"videos": "elsewhere"},
+        },
         "suites": {"mlvp": {"perturbations": perturbations}, "mm_robustness": NAMED},
         "evaluation": {"protocol": name, "pretrained": "/clip", "checkpoint": __file__, **beside},
     }

@@ -226,7 +226,7 @@ HEADER = "query_id,gallery_id\n"
             "clean.npz holds no answer to any query of captions/clean.npz: by captions/clean.npz, 'clip 0' answers "
             "'clip 0', and ids of the gallery are 'a'; --relevant FILE says",
         ),
-        (npz("clips/clean", [*IDS[:5], "clip 0"]), FEATURES, "clean.npz has 1 ids twice: 'clip 0'"),
+        (npz("clips/clean", [*IDS[:5], "clip 0"]), FEATURES, "clean.npz has ids in two rows: 'clip 0'"),
         (npz("clips/clean", IDS, EYE[:, :4] + 1), FEATURES, "6 numbers each, the gallery's items 4"),
         (npz("clips/clean", IDS, EYE * (np.arange(6) != 2)), FEATURES, "clean.npz, row 2 ('clip 2') is all zeros"),
         (npz("clips/clean", IDS, EYE + np.diag([0, 0, 0, np.nan, 0, 0])), FEATURES, "row 3 ('clip 3'): NaN, infinity"),

@@ -266,7 +266,7 @@ def test_a_line_per_minute_says_how_far_a_run_is(
     lines.emit(logging.makeLogRecord({"event": "run_info", "stats": {"first": 20, "all": 1, "total": 21}}))
     for jobs in ([1, 2], [3], [4]):
         lines.emit(logging.makeLogRecord({"event": "job_started", "jobs": jobs}))
-    assert capsys.readouterr().err.splitlines() == ["21 jobs: first 20, all 1", "begun: 3 of 21 jobs"]
+    assert capsys.readouterr().err.splitlines() == ["21 jobs: first 20, all 1", "started 3 of 21 jobs"]
 
 
 def test_a_failed_job_is_one_line_that_names_its_log(tmp_path: Path) -> None:

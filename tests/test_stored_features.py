@@ -109,7 +109,11 @@ def test_what_is_written_is_read_and_ids_repeat_only_where_that_is_told(tmp_path
     assert held.ids == ("a", "b\n'ü")
     assert np.array_equal(held.rows, VALUES[:2, 0])
     saving = pytest.importorskip("safetensors.numpy")
-    for ids, message in ((NAMES, "has 1 ids twice: 'v_20_28'"), (["a"], "there are 1 ids"), (4, "no list of texts")):
+    for ids, message in (
+        (NAMES, "has ids in two rows: 'v_20_28'"),
+        (["a"], "there are 1 ids"),
+        (4, "no list of texts"),
+    ):
         saving.save_file({"features": VALUES}, tmp_path / "x.safetensors", metadata={"ids": json.dumps(ids)})
         with pytest.raises(AnnotationError, match=message):
             stored_features.read(tmp_path / "x.safetensors").unique()
@@ -200,6 +204,15 @@ def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             stored_features.read(path)
 
 
+def test_what_lacks_ids_or_lists_brings_the_form(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", features=VALUES)
+    with pytest.raises(AnnotationError, match=r"numpy.savez\('x.npz', ids=ids, features=features\)"):
+        stored_features.read(tmp_path / "x.npz")
+    (tmp_path / "y.csv").write_text("id,f0,f1\none,1,2\n")
+    with pytest.raises(AnnotationError, match=r'A row is an id and a list of numbers, such as one,"\[0.1, 0.2\]"'):
+        stored_features.read(tmp_path / "y.csv")
+
+
 def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None:
     path = as_npy(tmp_path, VALUES[:3])
     with pytest.raises(AnnotationError, match=r"x.npy has 3 rows, and there are 4 ids: one of them is cut short"):
@@ -208,7 +221,7 @@ def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None
     with pytest.raises(AnnotationError, match=r"x.npy has 7 rows, and there are 4 ids: transpose its features"):
         stored_features.read(path)
     (tmp_path / "x.csv").unlink()
-    with pytest.raises(AnnotationError, match=r"x.npy has no ids: .*x.csv must list them, in the column id"):
+    with pytest.raises(AnnotationError, match=r"x.npy has no ids: .*x.csv must list them, in the column id$"):
         stored_features.read(path)
     names_only(tmp_path / "x.csv")
     (tmp_path / "x.npz").write_bytes(b"")

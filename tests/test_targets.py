@@ -120,13 +120,13 @@ def test_a_target_of_both_counts_what_is_combined(changes: dict[str, Any], count
             request(settings, "multimodal_msrvtt_p_tiny")
 
 
-@pytest.mark.parametrize("words", [("mlvp_dmo",), ("-n", "tta_demo", "mvlp_demo")])
+@pytest.mark.parametrize("words", [("mlvp_dmo",), ("-n", "tta_demo", "mvlp_demo"), ("demo_mlvp",)])
 def test_a_mistyped_target_is_told_the_near_one(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("datasets: {demo: {adapter: demo, clips: 1}}\nsuites: {mlvp: {}}\n")
     (tmp_path / "Snakefile").write_text(f'include: "{Path(__file__).parents[1]}/Snakefile"\n')
     printed = preloaded.snakemake(tmp_path, *words, status=1)
-    assert re.search(rf"no target {words[-1]}; did you mean mlvp_demo\b", printed)
-    assert "preflight:" not in printed
+    assert re.search(rf"no target '{words[-1]}'; did you mean mlvp_demo\b", printed)
+    assert "check:" not in printed
 
 
 def test_an_adaptation_counts_its_runs(project: Config) -> None:
@@ -143,9 +143,8 @@ def test_an_adaptation_counts_its_runs(project: Config) -> None:
         assert made == [f"manifests/tiny/{kind}/{KEY}/{file}.parquet" for file in ("results", "ranks")]
         assert {f"work/tiny/evaluation/{KEY}/v2t/none/clean/clean/{kind}.parquet", f"work/models/{KEY}.json"} < {*parts}
         assert any(path.startswith("corpora/tiny/mlvp/") for path in parts), "what is missing of it is made again"
-        assert work.sizes == (f"{kind} on tiny: {runs}",)
+        assert work.sizes[:-1] == (f"{kind} on tiny: {runs}",), "the last names the model"
         assert {suite for _, suite, _, _ in work.clips} == {"mlvp"}
-        assert work.rules == ("evaluate",)
 
 
 def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -> None:

@@ -79,6 +79,7 @@ def test_white_space_and_punctuation_stay() -> None:
     assert core("(Man!)") == "man"
     assert put('"Man.', "woman") == '"Woman.'
     assert put("MAN", "woman") == "WOMAN"
+    assert [put('"Mr.', other) for other in ("mrs", "mister")] == ['"Mrs.', '"Mister']
 
 
 # The same table's rows that chance decides, and those of MLVP, Tab. 10, without the marks that the table adds.
@@ -123,6 +124,21 @@ LONG = "several enormous elephants quietly crossing another flooded riverbank ye
 
 def words_changed(before: str, after: str) -> int:
     return sum(old != new for old, new in zip(before.split(), after.split(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("caption", "inner"),
+    [
+        ("he wakes up at 7 a.m.", "he wakes up at 7 a.m"),
+        ("he sings, dances etc.!", "he sings, dances etc"),
+        ("hi.", "hi"),
+    ],
+)
+def test_an_end_mark_replaces_the_sentence_s_not_an_abbreviation_s(caption: str, inner: str) -> None:
+    for after in outcomes("msrvtt_p/punctuation", caption, 40):
+        body = after.split(" ", 1)[1].rsplit(" ", 1)[0]
+        own = "" if inner == "hi" else "."
+        assert body in [inner + mark for mark in (".", "...", f"{own},", f"{own};")]
 
 
 @each("severity", range(1, 8))
@@ -422,6 +438,11 @@ def test_fluency_falls_with_unknown_words_and_case_is_no_effective_change() -> N
         ("broth is being added to a pot", "NN VBZ VBG VBN TO DT NN"),
         ("a girl, singing!", "DT NN VBG"),
         ("... 😀", ". ."),
+        ("am i old", "VBP PRP JJ"),
+        ("a can opener opens at 8 a.m.", "DT NN NN VBZ IN CD NNP"),
+        ("dogs can and will bite", "NNS MD CC MD VB"),
+        ("he may swim in May", "PRP MD VB IN NNP"),
+        ("she's the boy's friend", "PRP DT NN NN"),
     ],
 )
 def test_caption_tags(caption: str, tags: str) -> None:

@@ -20,7 +20,7 @@ from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.corpus import checking, deleting
-from perturbations.manifest import files, sets
+from perturbations.manifest import files, layout, sets
 from perturbations.manifest.kinds import VIDEOS, VideoRow
 
 CONFIG: dict[str, Any] = {
@@ -71,8 +71,7 @@ def clips(*, item: int | None = None) -> list[VideoRow]:
 
 
 def findings(path: Path = Path("manifests"), **options: Any) -> list[str]:
-    checked = [checking.check_manifest(each, **options) for each in checking.manifests_in(path)]
-    return [checking.line_of(finding) for each in checked for finding in each.findings]
+    return [checking.line_of(finding) for each in checking.check(path, **options) for finding in each.findings]
 
 
 def written_since(before: dict[str, int]) -> set[str]:
@@ -167,12 +166,14 @@ def test_a_deleted_folder_is_found(folder: str, corpus: Project) -> None:
 
 
 def test_a_source_is_the_user_s_and_stays(corpus: Project) -> None:
-    path = Path(rows_of(Path("manifests/tiny/sources.parquet"))[0].path)
+    """What is said of it goes, so that the next run looks at it again."""
+    manifest = "manifests/tiny/sources.parquet"
+    path = Path(rows_of(Path(manifest))[0].path)
     _flip(path)
     before = contents()
     assert main(["verify", "--delete"]) == 1
     assert path.is_file()
-    assert contents() == before
+    assert contents() == {name: data for name, data in before.items() if name != manifest}
 
 
 # --- edited manifests ------------------------------------------------------------------------------------------------
@@ -293,6 +294,13 @@ def test_no_manifest_at_all_is_an_error(tmp_path: Path) -> None:
 # --- making again ----------------------------------------------------------------------------------------------------
 
 
+def recorded(path: Path) -> None:
+    """Let the run say that it wrote a manifest."""
+    record = layout.record_of(path)
+    assert record is not None
+    record.write_text(storage.sha256(path))
+
+
 def rewrite(path: Path, old: Any, new: Any) -> None:
     """Put another row into a manifest or a part, with hashes that fit."""
     held = [new if row == old else row for row in rows_of(path)]
@@ -300,7 +308,7 @@ def rewrite(path: Path, old: Any, new: Any) -> None:
 
 
 def test_what_is_not_of_its_recipe_is_found_by_making_it_again(corpus: Project) -> None:
-    """A part, its journal and the manifest agree on a file and a caption that another program wrote."""
+    """A part, its journal, its marker and the manifest agree on a file and a caption that another program wrote."""
     before = contents()
     rows, caption = clips(), rows_of(TEXT_MANIFEST)[0]
     row, other = rows[0], rows[2]
@@ -308,18 +316,23 @@ def test_what_is_not_of_its_recipe_is_found_by_making_it_again(corpus: Project) 
     assert other.path is not None
     shutil.copy(other.path, row.path)
     measured = {name: getattr(other, name) for name in ("bytes", "sha256", "frames_sha256")}
-    parts = [*Path(f"work/tiny/mlvp/{row.perturbation}/{row.severity}").glob("s*.parquet")]
-    for path in (MANIFEST, *parts):
+    (part,) = Path(f"work/tiny/mlvp/{row.perturbation}/{row.severity}").glob("s*.parquet")
+    for path in (MANIFEST, part):
         rewrite(path, row, replace(row, **measured))
-        journal = path.with_suffix(".jsonl")
-        if journal.is_file():
-            text = journal.read_text()
-            for name in ("sha256", "frames_sha256"):
-                text = text.replace(getattr(row, name), measured[name])
-            journal.write_text(text.replace(f'"bytes":{row.bytes},', f'"bytes":{other.bytes},'))
+    marker = Path(row.path).with_name(f".{part.stem}.json")
+    marker.write_text(marker.read_text().replace(f": {row.bytes}", f": {other.bytes}"))
+    lines = [line or "" for line in storage.journal_lines(part.with_suffix(".jsonl"))]
+    for name, value in measured.items():
+        lines = [line.replace(json.dumps(getattr(row, name)), json.dumps(value)) for line in lines]
+    storage.write_journal(part.with_suffix(".jsonl"), lines)
     texts = Path(f"work/tiny/msrvtt_p/captions/{caption.perturbation}/{caption.severity}")
     for path in (TEXT_MANIFEST, *texts.glob("*.parquet")):
         rewrite(path, caption, replace(caption, text="forged"))
+    (text_marker,) = Path("work/tiny/msrvtt_p/captions").glob("s*.json")
+    sizes = {name: (text_marker.parent / name).stat().st_size for name in json.loads(text_marker.read_text())}
+    text_marker.write_text(json.dumps(sizes))
+    for path in (MANIFEST, TEXT_MANIFEST):
+        recorded(path)
     assert findings() == []
     assert [finding for finding in findings(MANIFEST, render=True) if "its frames are others" in finding]
     (finding,) = findings(TEXT_MANIFEST, render=True)
@@ -336,5 +349,6 @@ def test_a_manifest_says_how_many_items_were_listed(corpus: Project) -> None:
     assert about[sets.SET]["listed"] == 3
     about[sets.SET]["listed"] = 4
     files.write(MANIFEST, VIDEOS, rows_of(), about)
+    recorded(MANIFEST)
     (finding,) = findings(MANIFEST)
     assert "its rows give" in finding

@@ -72,7 +72,7 @@ def perturb(
 
     Guided perturbations use the `offline` backends.
     """
-    _check_clip(frames)
+    check_clip(frames)
     _check_rate(fps)
     entry = declaration(name, "video", variant)
     severity, seed, item_id = plain_int(severity), checked_seed(seed), checked_id(item_id)
@@ -85,7 +85,7 @@ def perturb(
         return _through_codec(frames, recipe, dataset, item_id, fps)
     clip = _array_clip(frames, dataset, item_id, fps)
     for donor in donors if recipe.donors else ():
-        _check_clip(donor, "a donor")
+        check_clip(donor, "donor")
     others = [_array_clip(donor, "donors", f"{number:06d}", fps) for number, donor in enumerate(donors)]
     if recipe.donors and all(other.frames_sha256 == clip.frames_sha256 for other in others):
         text = (
@@ -167,26 +167,85 @@ def check_text(value: object, name: str) -> None:
         raise TypeError(f"{name} is a text, not {type(value).__name__}: {short(value)}")
 
 
-def _check_clip(frames: object, name: str = "frames") -> None:
+def check_clip(frames: object, name: str = "frames", *, pictures: bool = False) -> None:
+    """Raise `ValueError` for what is no clip, with the expression that makes it one; `pictures` are taken, too."""
+    wanted = f"{name} must be a uint8 array of {'H x W x 3 or ' if pictures else ''}T x H x W x 3"
     if not isinstance(frames, np.ndarray):
-        hint = "" if not isinstance(frames, Sequence) else ": of a list of frames, give numpy.stack(frames)"
-        raise ValueError(f"{name} must be a uint8 array of T x H x W x 3, not {type(frames).__name__}{hint}")
-    if frames.ndim != 4 or frames.shape[3] != 3 or frames.dtype != np.uint8:
-        hint = ""
-        if frames.ndim == 3 and frames.shape[2] == 3:
-            hint = ": of one picture, give frames[None]"
-        elif frames.ndim == 2 or frames.shape[-1] == 1:
-            hint = ": of grey, give numpy.stack([grey] * 3, axis=-1)"
-        elif frames.shape[-1] == 4:
-            hint = ": without the alpha channel, frames[..., :3]"
-        elif frames.ndim == 4 and 3 in frames.shape[:2] and frames.shape[3] != 3:
-            order = "0, 2, 3, 1" if frames.shape[1] == 3 else "1, 2, 3, 0"
-            hint = f": with the channels before the pixels, give frames.transpose({order})"
-        elif frames.dtype != np.uint8:
-            hint = ": of values from 0 to 1, give (255 * frames).round().astype(numpy.uint8)"
-        raise ValueError(f"{name} must be a uint8 array of T x H x W x 3, not {frames.dtype} {frames.shape}{hint}")
+        raise ValueError(f"{wanted}, not {type(frames).__name__}{_to_array(frames, name)}")
     if 0 in frames.shape:
         raise ValueError(f"{name} must hold at least one frame and one pixel, not {frames.shape}")
+    reasons, expression = _in_shape(frames.shape, name, pictures=pictures)
+    if reasons or frames.dtype != np.uint8 or frames.shape[-1] != 3:
+        reason, expression = in_bytes(frames, expression)
+        reasons += [reason] if reason else []
+        hint = f": {' and '.join(reasons)}" + (f", give {expression}" if expression != name else "") if reasons else ""
+        raise ValueError(f"{wanted}, not {frames.dtype} {frames.shape}{hint}")
+
+
+def _to_array(frames: object, name: str) -> str:
+    """How an object that is no array of NumPy becomes one; empty where that is not known."""
+    if isinstance(frames, Sequence) and not isinstance(frames, str | bytes):
+        return f": of a list of frames, give numpy.stack({name})"
+    if type(frames).__module__.partition(".")[0] == "PIL":
+        return ": of a picture of Pillow, call `perturbations.corrupt`"
+    if hasattr(frames, "detach"):
+        return f": of a tensor, give {name}.detach().cpu().numpy()"
+    return f": give numpy.asarray({name})" if hasattr(frames, "__array__") else ""
+
+
+def _in_shape(shape: tuple[int, ...], name: str, *, pictures: bool) -> tuple[list[str], str]:
+    """What an array's shape lacks, and the expression that brings `name` to that of a clip, or of a picture."""
+    if len(shape) == 5:
+        reasons, expression = _in_shape(shape[1:], f"{name}[0]", pictures=pictures)
+        return ["of a batch, one clip per call", *reasons], expression
+    if not 2 <= len(shape) <= 4:
+        return [], name
+    reasons, expression = list[str](), name
+    places = ((-1, (1, 2, 3, 4)), (-3, (1, 3, 4)), (-4, (1, 3, 4)))
+    axis = next((axis for axis, sizes in places if len(shape) >= max(3, -axis) and shape[axis] in sizes), None)
+    if axis is not None and axis != -1:
+        channel = len(shape) + axis
+        order = (*(place for place in range(len(shape)) if place != channel), channel)
+        reasons.append("with the channels before the pixels")
+        expression = f"{name}.transpose({', '.join(map(str, order))})"
+    if axis is None and len(shape) < 4:
+        reasons.append("of grey")
+        expression = f"numpy.stack([{name}] * 3, axis=-1)"
+    elif axis is not None and shape[axis] == 4:
+        reasons.append("without the alpha channel")
+        expression = f"{expression}[..., :3]"
+    elif axis is not None and shape[axis] < 3:
+        reasons.append("of grey")
+        expression = f"numpy.repeat({expression}{'[..., :1]' if shape[axis] == 2 else ''}, 3, axis=-1)"
+    if not pictures and len(shape) - (axis is not None) < 3:
+        reasons.append("of one picture")
+        expression = f"{expression}[None]"
+    return reasons, expression
+
+
+def in_bytes(values: np.ndarray[Any, Any], expression: str, cast: str = "astype(numpy.uint8)") -> tuple[str, str]:
+    """How an array's values are told, and the expression that makes `expression` uint8, from 0 to 255.
+
+    The values decide, not their type alone: a video of floats may go to 1 or to 255. Without a way, the expression
+    stays, and the reason says what is wrong.
+    """
+    kind = values.dtype.kind
+    if values.dtype == np.uint8 or kind not in "biuf":
+        return "", expression
+    low, high = float(values.min()), float(values.max())
+    if not math.isfinite(low + high):
+        return "some values are infinite or not a number", expression
+    if kind == "b":
+        return "of truth values", f"255 * {expression}.{cast}"
+    if kind == "f" and low >= -1 and high <= 1:
+        scaled = f"255 * {expression}" if low >= 0 else f"127.5 * {expression} + 127.5"
+        return f"of values from {'0' if low >= 0 else '-1'} to 1", f"({scaled}).round().{cast}"
+    if low < 0 or high >= 2**16:
+        return f"values from {low:g} to {high:g} must be brought to 0 to 255", expression
+    if high <= 255:
+        return "of values from 0 to 255", f"{expression}{'.round()' if kind == 'f' else ''}.{cast}"
+    most = next(2**bits - 1 for bits in (10, 12, 14, 16) if high < 2**bits)
+    return f"of values up to {most:,}", f"({255 / most:.6g} * {expression}).round().{cast}"
 
 
 def _check_rate(fps: object) -> None:

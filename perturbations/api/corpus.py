@@ -121,8 +121,8 @@ class Corpus(Sequence[Clip]):
         """The clips of these perturbations, severities and items; one value or several, None: all.
 
         `text_perturbation` is that of a pair's caption. Raises `ValueError` for the name of a perturbation that there
-        is neither here nor in any suite, and `TypeError` for a severity that is no whole number, or a name or item that
-        is no text.
+        is neither here nor in any suite, and for a severity that there is not here, and `TypeError` for a severity that
+        is no whole number, or a name or item that is no text.
         """
         values = {
             "perturbation": perturbation,
@@ -136,6 +136,8 @@ class Corpus(Sequence[Clip]):
             if name.endswith("perturbation"):
                 own = self.perturbations if name == "perturbation" else self.text_perturbations
                 _check_names(members, own)
+            elif name == "severity" and len(self) and (absent := members - {*self.severities}):
+                raise ValueError(f"no severity {min(absent)}; these clips have {', '.join(map(str, self.severities))}")
         chosen = np.ones(len(self), bool)
         for name, members in wanted.items():
             column = self._column(name)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from perturbations.api.arrays import Frames, checked_id, checked_seed, declaration, perturb
+from perturbations.api.arrays import Frames, check_clip, checked_id, checked_seed, declaration, in_bytes, perturb
 from perturbations.base.errors import BackendError, MediaError
 from perturbations.corpus.recipe import make
 from perturbations.corpus.tiers import UNSTORED
@@ -35,14 +35,15 @@ def corrupt(
     `corrupt(photograph, "fog", severity=3)` gives one picture, `corrupt(frames, "mlvp/fog", severity=3)` a clip.
 
     Args:
-        clip: a picture, H x W x 3, or a clip, T x H x W x 3, RGB, uint8; a picture of Pillow, of any mode, which
-            becomes RGB; or the path of a picture or a video. It is not modified.
+        clip: a picture, H x W x 3, or a clip, T x H x W x 3, RGB, uint8; a picture of Pillow, which is read as its
+            file: upright, as RGB, without alpha; or the path of a picture or a video. It is not modified.
         name: `suite/name`, or the name alone. A name that several suites have is that of the first of them, and a
             warning lists them: mlvp, mm_robustness, msrvtt_p, tampering, transmission.
         severity: 1 to 5; 0 gives a copy.
-        seed, dataset, item_id: the key of what is drawn: the same key gives the same pixels, and those of a corpus of
-            this seed, dataset and item before they are stored. Give each picture of a set its own `item_id`, or all get
-            the same noise.
+        seed: of the random numbers. The same seed, dataset and item give the same pixels, and those of a corpus of
+            these before they are stored.
+        dataset: goes into the random numbers, as a corpus' dataset does.
+        item_id: goes into them, too. Give each picture of a set its own, or all get the same noise.
         fps: frames per second, for perturbations of time and bitrate; None: the file's own, 25 of an array.
         variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
         donors: the clips that event insertion may take a segment from, each T x H x W x 3.
@@ -55,32 +56,26 @@ def corrupt(
 
     Raises:
         UnknownPerturbationError: no such name, severity or variant.
-        MediaError: the file cannot be read, the perturbation leaves no frame, or it needs several frames.
+        MediaError: the file cannot be read, the picture has more than 8 bits per sample, CMYK or several frames, the
+            perturbation leaves no frame, or it needs several frames.
         BackendError: the library that reads the file is not installed.
         TypeError, ValueError: as `perturb`.
     """
     entry = declaration(name, "video", variant)
+    key: dict[str, Any] = {"seed": seed, "item_id": item_id, "dataset": dataset}
     if isinstance(clip, str | PathLike):
         path = Path(clip)
         if not _is_picture(path):
-            return _of_video(path, entry, severity, seed, item_id, fps, dataset, donors)
+            return _of_video(path, entry, severity, key, fps, donors)
         clip = _picture_of(path)
     is_pillow = _is_pillow(clip)
-    frames = np.asarray(clip.convert("RGB")) if is_pillow else clip
-    is_picture = isinstance(frames, np.ndarray) and frames.ndim == 3 and frames.shape[2] == 3
+    frames = _of_pillow(clip) if is_pillow else clip
+    check_clip(frames, "clip", pictures=True)
+    is_picture = frames.ndim == 3
     if is_picture and (entry.moves_frames or entry.several_frames):
         raise MediaError(f"{entry.key} changes the order of frames or shows motion: it needs a clip, not a picture")
-    perturbed = perturb(
-        frames[None] if is_picture else frames,
-        entry.key,
-        severity,
-        seed=seed,
-        item_id=item_id,
-        fps=25.0 if fps is None else fps,
-        dataset=dataset,
-        variant=variant,
-        donors=donors,
-    )
+    frames, fps = frames[None] if is_picture else frames, 25.0 if fps is None else fps
+    perturbed = perturb(frames, entry.key, severity, fps=fps, variant=variant, donors=donors, **key)
     if not is_picture:
         return perturbed
     return sys.modules["PIL.Image"].fromarray(perturbed[0]) if is_pillow else perturbed[0]
@@ -108,10 +103,8 @@ def _of_video(
     path: Path,
     entry: registry.Perturbation,
     severity: int,
-    seed: int,
-    item_id: str | int,
+    key: Mapping[str, Any],
     fps: float | None,
-    dataset: str,
     donors: Sequence[Frames],
 ) -> Frames:
     # Not at the top: who perturbs arrays alone needs no library that reads videos.
@@ -123,24 +116,17 @@ def _of_video(
     try:
         info = probing.probe(path)
         frames = np.stack([frame.image for frame in decoding.decode(MediaClip(path))])
+        if info.codec == "gif" and len(frames) == 1:  # a picture, as Pillow has it
+            picture: Frames = corrupt(frames[0], entry.key, severity, variant=entry.variant, **key)
+            return picture
         if not entry.encodes or not severity:
             rate = float(info.frame_rate) if fps is None else fps
-            return perturb(
-                frames,
-                entry.key,
-                severity,
-                seed=seed,
-                item_id=item_id,
-                fps=rate,
-                dataset=dataset,
-                variant=entry.variant,
-                donors=donors,
-            )
+            return perturb(frames, entry.key, severity, fps=rate, variant=entry.variant, donors=donors, **key)
         # An encoder may depend on the file itself: on its bitrate, its stream, its frames' times.
         timing = Timing(info.time_base, plain_rate(info.frame_rate))
         source = CleanClip(
-            dataset,
-            checked_id(item_id),
+            key["dataset"],
+            checked_id(key["item_id"]),
             MediaClip(path),
             probing.sha256(path),
             len(frames),
@@ -149,10 +135,11 @@ def _of_video(
             timing,
             info.sample_aspect,
         )
-        recipe = make(entry, severity, seed=checked_seed(seed), storage=UNSTORED)
+        recipe = make(entry, severity, seed=checked_seed(key["seed"]), storage=UNSTORED)
         return np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])
     except MediaError as error:
-        raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
+        problem = str(error) if str(path) in str(error) else f"{path}: {error}"
+        raise type(error)(f"{problem}{_way_out_of_file(path)}") from error
 
 
 def _is_pillow(clip: object) -> bool:
@@ -178,4 +165,39 @@ def _picture_of(path: Path) -> Frames:
     except ModuleNotFoundError as error:
         raise BackendError("to read a picture's file, Pillow is needed: pip install pillow") from error
     except MediaError as error:
-        raise MediaError(f"{path}: {error}") from error
+        raise MediaError(f"{path}: {error}{_way_out_of_file(path)}") from error
+
+
+def _of_pillow(picture: Any) -> Frames:
+    from perturbations.media import stills
+
+    try:
+        return stills.upright_rgb(picture)
+    except MediaError as error:
+        raise MediaError(f"{error}{_way_out(picture, 'picture')}") from error
+
+
+def _way_out_of_file(path: Path) -> str:
+    """What to give in place of a picture's file that is refused; empty where nothing would do."""
+    try:
+        from PIL import Image
+
+        with Image.open(path) as picture:
+            opened = f"PIL.Image.open({str(path)!r})"
+            return _way_out(picture, opened) or ("" if _is_picture(path) else f"; give {opened}")
+    except (ImportError, OSError, ValueError, SyntaxError):
+        return ""
+
+
+def _way_out(picture: Any, name: str) -> str:
+    """What to give in place of a picture of Pillow that is refused; empty where nothing would do."""
+    from perturbations.media import stills
+
+    if getattr(picture, "n_frames", 1) > 1 and picture.format != "MPO":
+        every = f"numpy.stack([frame.convert('RGB') for frame in PIL.ImageSequence.Iterator({name})])"
+        return f"; give all its frames, {every}, or the current one, {name}.copy()"
+    if picture.mode[0] in "IF":
+        reason, expression = in_bytes(np.asarray(picture), f"numpy.asarray({name})")
+        return f"; {reason}, give PIL.Image.fromarray({expression})" if "uint8" in expression else f"; {reason}"
+    needs_no_scale = picture.mode == "CMYK" or stills.has_lost_bits(picture)
+    return f"; give {name}.convert('RGB')" if needs_no_scale else ""

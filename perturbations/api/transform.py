@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from perturbations.api.arrays import checked_id, checked_seed, perturb
+from perturbations.api.arrays import checked_id, checked_seed, in_bytes, perturb
 from perturbations.corpus.recipe import entry_of, make
 from perturbations.corpus.tiers import UNSTORED
 
@@ -72,7 +72,7 @@ class Transform:
             return {**video, self.video_key: self(video[self.video_key], named)}
         item = _id(item_id)
         if isinstance(video, np.ndarray):
-            return self._perturbed(video, item, self.layout or "THWC")
+            return self._perturbed(video, item, self.layout or "THWC", "astype(numpy.uint8)")
         torch = sys.modules.get("torch")  # the caller has it where the video is a tensor
         if torch is None or not isinstance(video, torch.Tensor):
             kind = type(video).__name__
@@ -80,18 +80,17 @@ class Transform:
         try:
             array = video.detach().cpu().numpy()
         except TypeError as error:  # NumPy has no such numbers
-            raise ValueError(f"a video must be uint8, not {video.dtype}") from error
-        frames = self._perturbed(array, item, self.layout or "TCHW")
+            raise ValueError(f"a video must be uint8, not {video.dtype}: give video.float()") from error
+        frames = self._perturbed(array, item, self.layout or "TCHW", "to(torch.uint8)")
         return torch.from_numpy(frames).to(video.device).as_subclass(type(video))
 
-    def _perturbed(self, video: np.ndarray[Any, Any], item_id: str, layout: str) -> np.ndarray[Any, Any]:
-        channels = layout.index("C")
-        if video.ndim != 4 or video.shape[channels] != 3 or video.dtype.kind not in "uf":
-            hint = "of one picture, give video[None]" if video.ndim == 3 else "`layout` names other orders of the axes"
+    def _perturbed(self, video: np.ndarray[Any, Any], item_id: str, layout: str, cast: str) -> np.ndarray[Any, Any]:
+        if video.ndim != 4 or video.shape[layout.index("C")] != 3:
+            expected = f"uint8 {' x '.join(layout)} with 3 channels"
             raise ValueError(
-                f"a video must be uint8 {' x '.join(layout)} with 3 channels, not {video.dtype} {video.shape}; {hint}"
+                f"a video must be {expected}, not {video.dtype} {video.shape}; {_hint(video.shape, layout)}"
             )
-        frames = np.ascontiguousarray(_as_bytes(video).transpose(_TO_FRAMES[layout]))
+        frames = np.ascontiguousarray(_as_bytes(video, cast).transpose(_TO_FRAMES[layout]))
         perturbed = perturb(
             frames,
             self.name,
@@ -115,15 +114,29 @@ def _id(item_id: object) -> str:
         raise ValueError(f"{error}; one video per call") from error
 
 
-def _as_bytes(video: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A video of any scale would be guessed at: only values that are bytes already are taken."""
+def _hint(shape: tuple[int, ...], layout: str) -> str:
+    """What to give in place of a video of another shape."""
+    if len(shape) != 4:
+        return "of one picture, give video[None]" if len(shape) == 3 else "of a batch, give one video per call"
+    if fitting := [name for name in _TO_FRAMES if shape[name.index("C")] == 3]:
+        return f"`layout` names other orders of the axes: this may be {' or '.join(map(repr, fitting))}"
+    channels = layout.index("C")
+    before = ":, " * channels if channels < 3 else "..., "
+    taken = {1: "of grey, give video[{}[0, 0, 0]]", 4: "without the alpha channel, give video[{}[0, 1, 2]]"}
+    return taken.get(shape[channels], "`layout` names other orders of the axes").format(before)
+
+
+def _as_bytes(video: np.ndarray[Any, Any], cast: str) -> np.ndarray[Any, Any]:
+    """A video of any scale would be guessed at: only uint8 and floats that are bytes already are taken."""
     if video.dtype == np.uint8:
         return video
     with np.errstate(invalid="ignore"):
         values = video.astype(np.uint8)
-    if not np.array_equal(values, video):
+    if video.dtype.kind not in "uf" or not np.array_equal(values, video):
+        reason, expression = in_bytes(video, "video", cast)
+        hint = (f": {reason}" if reason else "") + (f", give {expression}" if expression != "video" else "")
         raise ValueError(
-            f"a video of {video.dtype} must hold whole numbers from 0 to 255: of one from 0 to 1 take "
-            "(255 * video).round(), and perturb before a video is normalized"
+            f"a video must be uint8, or of floats that are whole numbers from 0 to 255, not {video.dtype}{hint}; "
+            "perturb before a video is normalized"
         )
     return values

@@ -86,12 +86,17 @@ def first_line(error: BaseException) -> str:
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """The known names that a mistyped one may have meant, the nearest first; upper and lower case are the same."""
+    """The known names that a mistyped one may have meant, the nearest first; upper and lower case are the same.
+
+    A name without the suite that stands before it, `fog` of `mlvp/fog`, is the nearest.
+    """
     import difflib  # not at the top: few programs make a mistake
 
     if len(name) > _LONGEST_NAME:
         return []
     by_lower = {other.lower(): other for other in known}
+    if (alone := name.lower().rpartition("/")[2]) in by_lower:
+        return [by_lower[alone]]
     return [by_lower[other] for other in difflib.get_close_matches(name.lower(), by_lower, n=most, cutoff=0.6)]
 
 

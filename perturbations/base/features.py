@@ -1,4 +1,4 @@
-"""What the packages `evaluation` and `composed` bring to those below them, and to `report`: imported when it is used.
+"""What `evaluation`, `composed` and `questions` bring to those below them, and to `report`: imported when it is used.
 
 Standard library only. The functions take and give types of packages above, which are named in words here.
 """
@@ -39,7 +39,14 @@ def problems(config: Any) -> list[Any]:
 
 def kinds() -> list[Any]:
     """The kinds of their manifests (`manifest.kinds.RowKind`)."""
-    return [*_of("composed.split.kinds")(), _of("evaluation.rows.RESULTS"), _of("evaluation.rows.RANKS")]
+    results = [_of("evaluation.rows.RESULTS"), _of("evaluation.rows.RANKS")]
+    return [*_of("composed.split.kinds")(), *results, *_of("questions.rows.kinds")()]
+
+
+def answer_sections(paths: Collection[Any]) -> list[Any]:
+    """Each `evaluation.page.tables.Section` of manifests of results of answers to questions; none without any."""
+    found: list[Any] = _of("questions.page.sections")(paths) if paths else []
+    return found
 
 
 def targets(config: Any, plans: Any, caption_shards: Any) -> Iterable[Any]:
@@ -51,16 +58,6 @@ def instructions(config: Any, dataset: str, suite: str) -> list[tuple[str, int]]
     """The (perturbation, severity) pairs of a suite that the texts of a dataset's composed queries take."""
     asked: list[tuple[str, int]] = _of("evaluation.composed_plan.instructions")(config, dataset, suite)
     return asked
-
-
-def readiness(config: Any, rules: Collection[str], local: bool) -> Iterable[str]:
-    """What the jobs of these rules would miss, a line each; `local`: they run on this machine."""
-    yield from _of("evaluation.readiness.problems")(config, rules, local)
-
-
-def models(config: Any, rules: Collection[str]) -> Iterable[str]:
-    """Which models the jobs of these rules would load, a line each."""
-    yield from _of("evaluation.readiness.models")(config, rules)
 
 
 def menus() -> dict[str, MenuLines]:

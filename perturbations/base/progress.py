@@ -64,7 +64,7 @@ def log_kept(kept: int, total: int) -> None:
 def counted(total: int, unit: str) -> Callable[[], None]:
     """What is called when one more of `total` things is done: it logs how many are, and the time left.
 
-    It does so at most every few seconds, and at the end.
+    It does so at most every few seconds, and at the end of what took that long.
     """
     start = last_log = time.monotonic()
     done = 0
@@ -73,7 +73,7 @@ def counted(total: int, unit: str) -> Callable[[], None]:
         nonlocal done, last_log
         done += 1
         now = time.monotonic()
-        if done == total or now - last_log >= _EVERY_S:
+        if now - last_log >= _EVERY_S or (done == total and last_log > start):
             took, left = (shown.duration(seconds) for seconds in (now - start, (now - start) * (total - done) / done))
             _log.info("%d of %d %s in %s, %s left", done, total, unit, took, left)
             last_log = now

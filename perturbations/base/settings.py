@@ -49,13 +49,15 @@ class Strict(BaseModel):
     @classmethod
     def _expand(cls, value: Any, info: ValidationInfo) -> Any:
         """Paths may begin with `~` and hold variables."""
+        if isinstance(value, tuple) and all(isinstance(path, Path) for path in value):
+            return tuple(cls._expand(path, info) for path in value)
         if not isinstance(value, Path):
             return value
-        path = Path(_expanded(str(value)))
+        path = Path(expanded(str(value)))
         return path.absolute() if info.context == ABSOLUTE else path
 
 
-def _expanded(path: str) -> str:
+def expanded(path: str) -> str:
     """A path with `~`, `$VAR` and `${VAR}` replaced, unless it exists as it is written.
 
     Raises `ValueError`, for pydantic, naming a variable that is not defined.
@@ -71,7 +73,7 @@ def _expanded(path: str) -> str:
 
 
 def _model(name: str, info: ValidationInfo) -> str:
-    path = _expanded(name)
+    path = expanded(name)
     return os.path.abspath(path) if info.context == ABSOLUTE and os.path.isdir(path) else path
 
 

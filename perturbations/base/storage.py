@@ -188,7 +188,8 @@ def output_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in OUTPUT_ERRNOS:
-            raise OutputError(f"cannot write {path}: {os.strerror(error.errno or 0)}{_free_space(path)}") from error
+            full = _free_space(path) if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+            raise OutputError(f"cannot write {path}: {os.strerror(error.errno or 0)}{full}") from error
         raise
 
 
@@ -268,6 +269,30 @@ def write_text_if_changed(path: Path, text: str | Iterable[str]) -> bool:
         out.write(other)
         out.writelines(pieces)
     return True
+
+
+_LINE_HASH = 16
+
+
+def journal_line(text: str) -> bytes:
+    """A line of a journal: a hash of the text, and the text, which has no line end."""
+    return f"{sha256_of(text.encode())[:_LINE_HASH]}{text}\n".encode()
+
+
+def journal_lines(path: Path) -> Iterator[str | None]:
+    """The text of each line of a journal, None where it is not what was written: a kill may have cut it short.
+
+    Raises `OSError`.
+    """
+    for line in filter(None, path.read_bytes().split(b"\n")):
+        text = line[_LINE_HASH:].decode(errors="replace")
+        yield text if journal_line(text) == line + b"\n" else None
+
+
+def write_journal(path: Path, texts: Iterable[str]) -> None:
+    """Write a journal again, so that the next line is not appended to one that was cut short. Raises `OutputError`."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(b"".join(map(journal_line, texts)))
 
 
 def sha256(path: Path | str) -> str:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, wraps
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from perturbations.base import storage
 from perturbations.base.errors import ConfigError, RegistryError, first_line
 
 if TYPE_CHECKING:
@@ -96,35 +99,37 @@ def code_of(group: str, name: str, own: Mapping[str, str], constant: str) -> str
 
 def use(paths: Iterable[Path]) -> None:
     """Load the user's files, and forget what registries listed before. Raises `ConfigError`."""
-    for number, path in enumerate(paths):
+    for path in paths:
         if path.resolve() in _plugins:
             continue
-        where = f"plugins.{number}: {path}"
         if not path.is_file():
-            raise ConfigError(f"{where}: no such file")
+            raise ConfigError(f"{path}: {'a directory, and no file' if path.is_dir() else 'no such file'}")
         name = f"perturbations_plugin_{_sha256(path.resolve())[:16]}"
         spec = spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
-            raise ConfigError(f"{where}: this is no file of Python")
+            raise ConfigError(f"{path}: this is no file of Python: its name must end in .py")
         module = sys.modules[name] = module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
         except Exception as error:
-            raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {first_line(error)}") from error
+            inside = [frame for frame in extract_tb(error.__traceback__) if frame.filename == spec.origin]
+            line = error.lineno if isinstance(error, SyntaxError) else inside[-1].lineno if inside else None
+            words = error.msg if isinstance(error, SyntaxError) else first_line(error)
+            where = f"{path}, line {line}" if line else str(path)
+            raise ConfigError(f"{where}: {type(error).__name__}: {words}") from error
         _plugins[path.resolve()] = module
     for forget in (_brought.cache_clear, *_caches):
         forget()
 
 
 def record(paths: Iterable[Path], place: Path = Path()) -> None:
-    """Let jobs that work in `place` find the user's files."""
+    """Let jobs that work in `place` find the user's files. Raises `OutputError`."""
     text = json.dumps([str(path.resolve()) for path in paths])
     file = place / PLUGINS
-    if text == "[]":
-        file.unlink(missing_ok=True)
-    elif not file.is_file() or file.read_text() != text:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+    if text == "[]" and not os.path.lexists(file):  # not touched: the place may be a disk that is only read
+        return
+    if not file.is_file() or file.read_text() != text:
+        storage.write_text(file, text)
 
 
 def use_recorded() -> None:

@@ -39,6 +39,7 @@ COMMANDS = {
     "use what a run made": {
         **dict.fromkeys(("export", "regenerate"), "cli.people_export"),
         **dict.fromkeys(("report", "score", "encode"), "evaluation.commands"),
+        "answers": "questions.commands",
     },
 }
 """The sections of `perturb --help` -> their commands -> the module whose `add` declares them; loaded when needed."""

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-import re
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, short
-from perturbations.base.storage import PICTURE_EXTENSIONS, PROFILES
+from perturbations.base.storage import PICTURE_EXTENSIONS, PROFILES, composed
+from perturbations.config.named_paths import no_file, no_folder
 from perturbations.corpus import clip_files, costs, items
 from perturbations.corpus.listed import ListedClip
 from perturbations.datasets import folder as folder_of_videos
-from perturbations.datasets.listing import VIDEO_EXTENSIONS
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Listing
 from perturbations.datasets.parsing import whole_json
 from perturbations.datasets.registry import Dataset
+from perturbations.manifest import layout
 from perturbations.suites import registry
 
 _FORMS = {
@@ -36,18 +39,22 @@ _ROOM = 0.4
 """The share of the free disk that a corpus may take, whose size is known within a factor of 2."""
 
 
-def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) -> tuple[str, str, str, list[str]]:
-    """Match captions with videos or pictures, look at each file, and choose a storage that fits the disk.
+def look(
+    folder: Path, videos: Path, captions: Path, *, pictures: bool = False, questions: bool = False
+) -> tuple[str, str, str, list[str]]:
+    """Match captions or questions with videos or pictures, look at each file, and choose a storage that fits the disk.
 
     Returns the dataset's name, the suite to begin with, the configuration as YAML, and lines for the user. Raises
     `ConfigError` or `AnnotationError` where no clip can be used.
     """
-    name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_").lstrip("_0123456789") or "mine"
-    section, other_splits = _section(videos, captions, pictures=pictures)
+    name = layout.proper_name(folder.resolve().name) or "mine"
+    extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
+    section, chosen = _section(videos, captions, extensions, pictures=pictures, questions=questions)
     dataset = Dataset.model_validate(section)
     listing = items.read(name, dataset)
     located, missing = items.locate(dataset, listing)
-    rejected = [*listing.rejected_captions(), *missing]
+    has_captions = any(text for item in listing.items for text in item.texts)
+    rejected = [*(listing.rejected_captions() if has_captions else ()), *missing]
     damaged = clip_files.unreadable(located)
     failed = [(entry.item_id, entry.reason) for entry in rejected]
     failed += [(clip.item_id, f"{clip.path}: {damaged[clip.path]}") for clip in located if clip.path in damaged]
@@ -55,52 +62,99 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     usable = {clip: number_of[clip.item_id] for clip in located if clip.path not in damaged}
     if not usable:
         reasons = "".join(f"\n  {item_id!r}: {reason}" for item_id, reason in failed[:5])
-        raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}")
-    suites = ("mm_robustness",) if pictures else ("mlvp", "mm_robustness")  # half of MLVP needs several frames
+        lines = "".join(f"\n  {line}" for line in (*chosen, *_elsewhere(listing, videos)))
+        raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}{lines}")
+    suites: tuple[str, ...] = ("mlvp", "controls", "msrvtt_p") if questions else ("mlvp", "mm_robustness")
+    suites = ("mm_robustness",) if pictures else suites  # half of MLVP needs several frames
     storage, cost = _storage(folder, list(usable), suites[0], _FORMS_OF_PICTURES if pictures else _FORMS)
     clip, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clip", "videos"))
     malformed = [(entry.item_id, entry.reason) for entry in rejected if entry.is_malformed]
     allowed = [entry for entry in failed if entry not in malformed]
-    summary = [f"{shown.plural(len(usable), clip)} with {shown.plural(sum(usable.values()), 'caption')}"]
+    noun = "question" if questions else "caption"
+    captioned = shown.plural(sum(usable.values()), noun) if has_captions else "no captions"
+    summary = [f"{shown.plural(len(usable), clip)} with {captioned}"]
     summary += _few_lines("left out, which max_failed_items allows", allowed)
     what = "that do not follow the format: mend them, or let max_failed_items allow them, before a run"
     summary += _few_lines(what, malformed)
     summary.append(cost)
-    if split := section.get("split"):
-        others = f", not {', '.join(other_splits)}" if other_splits else ""
-        summary.append(f"split: {split}{others}")
+    summary += chosen
     named = {os.path.realpath(clip.path) for clip in located}
-    extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
-    there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions and path.is_file())
+    there = _clips_in(videos, extensions)
     if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
-        summary.append(f"{files} without a caption, which are left out: {_few(unlisted)}")
+        summary.append(f"{files} without a {noun}, which are left out: {_few(unlisted)}")
     first = next(iter(usable)).path
     typed = shlex.quote(f"./{first}" if first.startswith("-") else first)
     summary.append(f"a first look, in seconds: perturb preview {typed}")
-    section |= {"annotations": _from(folder, captions), "videos": _from(folder, videos)}
+    section |= {"annotations": path_from(folder, captions), "videos": path_from(folder, videos)}
     section |= {"max_failed_items": len(allowed)} if allowed else {}
     config = {"datasets": {name: section}, "suites": {suite: {} for suite in suites}, "storage": storage}
     return name, suites[0], yaml.safe_dump(config, sort_keys=False, allow_unicode=True), summary
 
 
-def _section(videos: Path, captions: Path, *, pictures: bool) -> tuple[dict[str, object], list[str]]:
-    """The section of a dataset in config.yaml, and the splits of its captions' file that are not taken."""
+def _clips_in(folder: Path, extensions: Collection[str]) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in extensions and path.is_file())
+
+
+def uncaptioned(folder: Path, *, pictures: bool) -> str:
+    """A table of the clips of a folder, whose captions are empty: no job perturbs these. Raises `AnnotationError`."""
+    if not folder.is_dir():
+        raise AnnotationError(f"{folder}: no such directory{no_folder(folder)}")
+    names = [path.name for path in _clips_in(folder, PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS)]
+    if not names:
+        raise AnnotationError(f"{folder} holds no {'picture' if pictures else 'video'}")
+    stems = [Path(name).stem for name in names]
+    table = io.StringIO(newline="")
+    ids = [stem if stems.count(stem) == 1 else name for stem, name in zip(stems, names, strict=True)]
+    csv.writer(table, lineterminator="\n").writerows([("item_id", "caption"), *((item_id, "") for item_id in ids)])
+    return table.getvalue()
+
+
+def _section(
+    videos: Path, captions: Path, extensions: Sequence[str], *, pictures: bool, questions: bool
+) -> tuple[dict[str, object], list[str]]:
+    """The section of a dataset in config.yaml, and lines about what of the captions' file is taken and what not."""
+    if captions.is_dir() and videos.is_file():
+        raise AnnotationError(f"--captions {captions} is a directory, and {videos} a file: exchange them")
     if not captions.is_file():
-        raise AnnotationError(f"{captions}: no such file")
+        raise AnnotationError(f"{captions}: no such file{no_file(captions)}")
     if not videos.is_dir():  # as a shell leaves it in `--videos=~/clips`, where the configuration's `~` is a folder
-        raise AnnotationError(f"{videos}: no such directory{'; it is a file' if videos.exists() else ''}")
+        raise AnnotationError(f"{videos}: no such directory{no_folder(videos)}")
     section: dict[str, object] = {"adapter": folder_of_videos.ADAPTER.name}
     if pictures:
         section["adapter"] = _adapter_of_pictures(captions)
+    section |= {"adapter": "questions"} if questions else {}
     section |= {"annotations": captions, "videos": videos}
     if section["adapter"] not in (folder_of_videos.ADAPTER.name, "pictures"):
         return section, []
-    splits = folder_of_videos.splits(captions)
-    if splits:
+    lines = []
+    if splits := folder_of_videos.splits(captions):
         section["split"] = splits[0] if len(splits) == 1 else folder_of_videos.ADAPTER.split
-    if columns := folder_of_videos.guessed_columns(captions):
-        section["columns"] = columns
-    return section, [name for name in splits if name != section["split"]]
+        others = [name for name in splits if name != section["split"]]
+        lines.append(f"split: {section['split']}" + (f", not {', '.join(others)}" if others else ""))
+    columns = folder_of_videos.choose_columns(captions, _names_of_files(videos, extensions))
+    if columns.section or columns.others:
+        taken = ", ".join(f"{role} is {name!r}" for role, name in columns.by_role.items())
+        lines.append(f"columns: {taken}" + (f"; not taken: {_few(columns.others)}" if columns.others else ""))
+    if columns.section:
+        section["columns"] = columns.section
+    return section, lines
+
+
+def _names_of_files(folder: Path, extensions: Sequence[str]) -> set[str]:
+    """The names of the files in a folder and below it, with and without their endings, as captions may list them."""
+    names = set()
+    for path in folder.rglob("*"):
+        stem, ending = os.path.splitext(composed(path.relative_to(folder).as_posix()))
+        if ending.lower() in extensions:
+            names |= {stem, stem + ending, stem + ending.lower()}
+    return names
+
+
+def _elsewhere(listing: Listing, videos: Path) -> list[str]:
+    """Where below the folder of videos the first of the items lies; nothing where none does."""
+    wanted = {name for item in listing.items for name in item.files}
+    place = next((path.parent for path in sorted(videos.rglob("*")) if path.name in wanted), videos)
+    return [] if place == videos else [f"{place} holds some of them: name that folder"]
 
 
 def _adapter_of_pictures(captions: Path) -> str:
@@ -111,7 +165,7 @@ def _adapter_of_pictures(captions: Path) -> str:
     name = "coco" if "annotations" in described else described.get("dataset")
     if name in ("coco", "flickr30k"):
         return str(name)
-    if all(isinstance(entries, list) for entries in described.values()):
+    if "images" not in described:
         return "pictures"
     raise AnnotationError(f"{captions} has no `annotations`, and its `dataset` is {short(name)}, not coco or flickr30k")
 
@@ -143,6 +197,6 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
-def _from(folder: Path, path: Path) -> str:
+def path_from(folder: Path, path: Path) -> str:
     """A path as the new project's configuration names it: relative to its folder."""
     return os.path.relpath(path.resolve(), folder.resolve())

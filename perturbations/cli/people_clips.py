@@ -28,8 +28,9 @@ def add(commands: Commands) -> None:
 def add_realization(parser: argparse.ArgumentParser) -> None:
     """Add the options that the realization of one clip depends on."""
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--dataset", default="", help="part of the realization's key, as in a corpus")
-    text = "part of the realization's key; default: the file's name, less its ending"
+    same = "goes into the random numbers: give the same as in a corpus to get its frames"
+    parser.add_argument("--dataset", default="", help=same)
+    text = f"{same}; default: the file's name without its ending"
     parser.add_argument("--item-id", metavar="ID", help=text)
     parser.add_argument("--variant", help="which of the suite's variants: released, paper, ...; default: its first")
     parser.add_argument(
@@ -44,6 +45,7 @@ def add_realization(parser: argparse.ArgumentParser) -> None:
 
 def _video(options: argparse.Namespace) -> int:
     from perturbations.corpus import clean_clips, recipe, render_clip, tiers
+    from perturbations.models.guides.backends import STAND_IN, has_stand_in
 
     if options.output.suffix != ".mp4":
         raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
@@ -63,6 +65,8 @@ def _video(options: argparse.Namespace) -> int:
     lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
     frames, megabytes = shown.plural(measured["stored_frames"], "frame"), measured["bytes"] / 1e6
     print(f"{options.output}: {frames}, {megabytes:.2f} MB, stored {lossy}")
+    if has_stand_in(entry.guide):
+        print(f"made by the {STAND_IN} of a model, not comparable with published results: {entry.key}")
     return 0
 
 

@@ -37,7 +37,10 @@ def add(commands: Commands) -> None:
         "--global", dest="global_gallery", action="store_true", help="composed queries: the global gallery too"
     )
     parser.add_argument(
-        "--clean", action="store_true", help="hub, webdataset, mteb, croissant: the clean clips and captions too"
+        "--clean", action="store_true", help="the clean clips and captions too (not of recipe, vtr_tta, composed)"
+    )
+    parser.add_argument(
+        "--mirror", action="store_true", help="lmms_eval: the clips alone, where its own tasks look for them"
     )
     parser.add_argument(
         "--shard-size", type=positive, default=1000, metavar="MB", help="webdataset, mteb: of a shard; default: 1000"
@@ -106,6 +109,7 @@ def _export(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         gallery=options.gallery,
         global_gallery=options.global_gallery,
+        mirror=options.mirror,
         clean=options.clean,
         shard_bytes=options.shard_size * MEGABYTE,
         license=options.license,
@@ -115,7 +119,6 @@ def _export(options: argparse.Namespace) -> int:
         rai=read_rai(options.rai) if options.rai else {},
     )
     kind = files.kind_of(options.manifest)
-    files.check(options.manifest, kind)
     result = export.write(_WRITTEN.get(kind.name, "videos"), request)
     for subject, problem in (*result.quarantined, *result.failed):
         print(f"  {shown.line(f'{request.manifest}: {subject}: {problem}')}")

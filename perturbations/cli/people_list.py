@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
     other = ", ".join(("a suite", *features.menus()))
     text = f"one perturbation, for its parameters, source and kernel; or {other}"
     parser.add_argument("name", nargs="?", metavar="SUITE/NAME", help=text)
-    parser.add_argument("thing", nargs="?", metavar="NAME", help="one thing of a menu")
+    parser.add_argument("thing", nargs="?", metavar="NAME", help="one method, backbone or protocol")
     text = f"{', '.join(features.cells())}: the published numbers, and what shows them"
     parser.add_argument("--cells", action="store_true", help=text)
     add_json(parser)

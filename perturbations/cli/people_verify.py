@@ -46,16 +46,14 @@ def _verify(options: argparse.Namespace) -> int:
             f"{options.folder} is an export, not manifests: the same `perturb export` again compares its files, and "
             "makes what is missing or changed"
         )
-    manifests = checking.manifests_in(options.folder)
     results = []
     deleted: list[Path] = []
-    for path in manifests:
-        results.append(
-            checking.check_manifest(path, render=options.render, jobs=options.jobs, stall_limit_s=options.stall_limit)
-        )
+    how = {"render": options.render, "jobs": options.jobs, "stall_limit_s": options.stall_limit}
+    for checked in checking.check(options.folder, **how):
+        results.append(checked)
         if not options.json:
-            _print(results[-1])
-    of_root = checking.check_root(manifests, options.root) if options.root else []
+            _print(checked)
+    of_root = checking.check_root(checking.manifests_in(options.folder), options.root) if options.root else []
     for checked in results if options.delete else ():
         deleted += deleting.delete(checked)
     if options.json:
@@ -66,7 +64,7 @@ def _verify(options: argparse.Namespace) -> int:
             print(f"  deleted: {shown.line(str(path))}")
         if deleted:
             print("The same call of `snakemake` makes again what was deleted; then `perturb verify` once more.")
-        elif any(checked.wrong or checked.is_edited for checked in results) and not options.delete:
+        elif any(checked.wrong or checked.is_edited or checked.left for checked in results) and not options.delete:
             print("`perturb verify --delete` deletes what is wrong, and the next `snakemake` makes it again.")
     return int(bool(of_root) or any(checked.findings for checked in results))
 
@@ -94,8 +92,10 @@ def _print(checked: Checked) -> None:
     _print_some(checked.findings)
     for note in checked.notes:
         print(f"  {path}: {shown.line(note)}")
-    counted = f"{shown.plural(checked.rows, 'row')}, {checked.incomplete:,} of them quarantined or missing"
-    print(f"{path}: {counted}; {shown.plural(len(checked.findings), 'problem')}")
+    counted = f"{shown.plural(checked.rows, 'row')}, {checked.incomplete:,} of them quarantined or missing; "
+    if layout.is_manifest(checked.path) or checked.findings:
+        problems = shown.plural(len(checked.findings), "problem")
+        print(f"{path}: {counted if layout.is_manifest(checked.path) else ''}{problems}")
 
 
 def _print_some(findings: Sequence[Finding]) -> None:

@@ -18,13 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from perturbations.base import things
+from perturbations.base import storage, things
+from perturbations.manifest import layout
 from perturbations.manifest.layout import TOP
 
 JOBS = {
     "perturbations.cli.rules_clips": ("sources", "analyses", "videos"),
     "perturbations.cli.rules_captions": (
-        *("captions", "rejected_captions", "check_captions", "texts", "texts_manifest", "multimodal"),
+        *("captions", "questions", "rejected_captions", "check_captions", "texts", "texts_manifest", "multimodal"),
     ),
     "perturbations.cli.rules_manifests": (
         *("sources_manifest", "analyses_manifest", "videos_manifest", "mixes", "check_quarantine"),
@@ -45,13 +46,24 @@ def prepared(words: Sequence[str]) -> Callable[[], None]:
     root = root_of(words)
     gc.disable()  # imports make objects that stay: to look through them again and again is a fifth of a job's start
     try:
-        work = partial(job(name), **arguments(given, root))
+        settings = arguments(given, root)
+        work = partial(job(name), **settings)
     finally:
         gc.freeze()
         gc.enable()
     os.chdir(root)
     things.use_recorded()
-    return work
+    return partial(_recorded, work, [path for path in settings.values() if isinstance(path, Path)])
+
+
+def _recorded(work: Callable[[], None], paths: Sequence[Path]) -> None:
+    """Do a job, and keep in `work` the SHA-256 of each manifest that it has written: `perturb verify` compares it."""
+    before = {path: path.stat().st_mtime_ns for path in paths if layout.is_manifest(path) and path.is_file()}
+    work()
+    for path in filter(layout.is_manifest, paths):
+        record = layout.record_of(path)
+        if record is not None and path.is_file() and path.stat().st_mtime_ns != before.get(path):
+            storage.write_text(record, f"{storage.sha256(path)}\n")
 
 
 def root_of(words: Sequence[str]) -> Path:

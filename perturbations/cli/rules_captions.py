@@ -16,6 +16,7 @@ from perturbations.base.records import digest
 from perturbations.cli.common import check_failures, provenance
 from perturbations.corpus.caption_recipes import text_id
 from perturbations.corpus.listed import read, read_folder, read_recipes
+from perturbations.corpus.parts import is_true_text_marker
 from perturbations.corpus.recipe import TextRecipe, parse_text
 from perturbations.manifest import files, layout, sets
 from perturbations.manifest.kinds import (
@@ -23,11 +24,13 @@ from perturbations.manifest.kinds import (
     MULTIMODAL,
     QRELS,
     QUARANTINE,
+    QUESTIONS,
     SOURCES,
     TEXT_STATISTICS,
     TEXTS,
     VIDEOS,
     CaptionRow,
+    QuestionRow,
     SourceRow,
     TextRow,
     TextStatisticsRow,
@@ -37,14 +40,22 @@ from perturbations.manifest.skipped import SKIPPED, of_manifest
 _log = logging.getLogger("perturbations")
 
 
-def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels: Path) -> None:
+def captions(
+    *, dataset: str, adapter: str, language: str, listed: Path, sources: Path, captions: Path, qrels: Path
+) -> None:
     """Write the captions and qrels manifests."""
     rows, clips = read(listed, CaptionRow), files.read_part(sources, SOURCES)
     listed_captions = sorted((row.caption_id, row.item_id, row.text) for row in rows)
-    own = sets.together([captions.name, qrels.name], listed_captions)
-    about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns(), **own}
+    about: dict[str, object] = {"dataset": dataset, "adapter": adapter, "language": language}
+    about |= {sets.SET: sets.of_sources(clips).columns()}
+    about |= sets.together([captions.name, qrels.name], listed_captions)
     files.write(captions, CAPTIONS, rows, {**provenance(captions), **about})
     files.write(qrels, QRELS, sets.qrels(rows, clips), {**provenance(qrels), **about})
+
+
+def questions(*, dataset: str, listed: Path, output: Path) -> None:
+    """Write the manifest of questions."""
+    files.write(output, QUESTIONS, read(listed, QuestionRow), {**provenance(output), "dataset": dataset})
 
 
 def rejected_captions(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
@@ -138,7 +149,6 @@ def texts_manifest(
     from perturbations.corpus.tally import Tally
 
     parts = work / suite / "captions"
-    _drop_untrue_markers(parts)
     shards = read_folder(work / "captions", CaptionRow)
     wanted = read_recipes(recipes)
     due = (
@@ -169,16 +179,17 @@ def texts_manifest(
         about["comparability"] = verdict(Tally(), tally, adapter=adapter)
         return about
 
-    files.write(texts, TEXTS, merged(), described)
+    try:
+        files.write(texts, TEXTS, merged(), described)
+    finally:
+        _drop_untrue_markers(parts)  # a part that cannot be used was removed
     files.write(statistics, TEXT_STATISTICS, counted, about)
 
 
 def _drop_untrue_markers(folder: Path) -> None:
     """Delete the markers of captions in a folder of which a part is missing or has another size."""
     for marker in folder.glob("*.json"):
-        sizes = json.loads(marker.read_text(encoding="utf-8"))
-        parts = [(folder / name, size) for name, size in sizes.items()]
-        if not all(part.is_file() and part.stat().st_size == size for part, size in parts):
+        if not is_true_text_marker(marker):
             marker.unlink()
 
 
@@ -192,7 +203,7 @@ def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     clips, captions = files.read_part(videos, VIDEOS), files.read_part(texts, TEXTS)
     described = files.read_metadata(videos)
     combined = registry.suite(described["suite"]).combined
-    about = {name: described[name] for name in ("dataset", "suite", sets.SET)}
+    about = {name: described[name] for name in ("dataset", "adapter", "suite", sets.SET)}
     about |= provenance(output)
     tallies = Tally().counted(clips), Tally().counted(captions)
     about["comparability"] = verdict(*tallies, adapter=str(described.get("adapter", "")))

@@ -1,14 +1,12 @@
-"""Where the keys of a configuration stand: the file and line of each, or the command line."""
+"""Where the keys of a configuration are written: the file and line of each, or the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-
-from perturbations.base.errors import ConfigError, short
 
 Key = tuple[str, ...]
 """A key's path from the top of the configuration: ("suites", "mlvp", "severities", "0")."""
@@ -16,7 +14,7 @@ Key = tuple[str, ...]
 COMMAND_LINE = "command line"
 
 LineOfKey = tuple[int, int, str]
-"""Where a key stands: the source's number, later ones replace earlier ones; the line, from 1; the source's name.
+"""Where a key is written: the source's number, later ones replace earlier ones; the line, from 1; the source's name.
 
 Of the command line, the line is 0.
 """
@@ -33,17 +31,18 @@ def prefix(place: LineOfKey) -> str:
 
 @dataclass(frozen=True)
 class LinesOfKeys:
-    """The place of every key; a key of several sources stands in the last one, whose value counts.
+    """The place of every key; a key of several sources is written in the last one, whose value counts.
 
-    All are equal, so that configurations that say the same are, wherever their keys stand. `values` are those of the
-    files.
+    All are equal, so that configurations that say the same are, wherever their keys are written. `values` are those of
+    the files, `repeated` the keys that a file has twice, each with what is said of it.
     """
 
     by_key: Mapping[Key, LineOfKey] = field(compare=False)
     values: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    repeated: Sequence[tuple[Key, str]] = field(default=(), compare=False)
 
     def of(self, key: Key) -> LineOfKey:
-        """Where a key stands, or else the nearest key around it; `ORIGIN` where nothing of it is written anywhere."""
+        """Where a key is written, or else the nearest key around it; `ORIGIN` where nothing of it is written."""
         around = (key[:length] for length in range(len(key), 0, -1))
         return next((self.by_key[part] for part in around if part in self.by_key), ORIGIN)
 
@@ -54,15 +53,37 @@ class LinesOfKeys:
     def given(self, raw: object) -> LinesOfKeys:
         """The places where `raw` was read: values that are not those of the files are the command line's.
 
-        Nowhere, where none is: the configuration of a module stands in its user's workflow.
+        Of a module, `raw` may be a section of its user's file. Nowhere, where `raw` is neither.
         """
-        if not isinstance(raw, dict) or not any(name in raw and raw[name] == self.values[name] for name in self.values):
+        section = next((name for name, values in self.values.items() if values and values == raw), None)
+        if section is not None:
+            inner = {key[1:]: place for key, place in self.by_key.items() if key[:1] == (section,)}
+            return LinesOfKeys({key: place for key, place in inner.items() if key}, self.values[section])
+        if not isinstance(raw, dict) or not _are_akin(raw, self.values):
             return NOWHERE
         other = dict.fromkeys(_differing(raw, self.values, ()), (len(self.by_key), 0, COMMAND_LINE))
-        return LinesOfKeys({**self.by_key, **other}, self.values)
+        return LinesOfKeys({**outside(self.by_key, other), **other}, self.values, self.repeated)
 
 
 NOWHERE = LinesOfKeys({})
+
+
+def outside(by_key: Mapping[Key, LineOfKey], replaced: Collection[Key]) -> dict[Key, LineOfKey]:
+    """The places without those of values that are replaced, and of what these held."""
+    wholes = set(replaced)
+    return {
+        key: place
+        for key, place in by_key.items()
+        if not any(key[:length] in wholes for length in range(1, len(key) + 1))
+    }
+
+
+def _are_akin(raw: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Whether two configurations share a value, or the names of their datasets."""
+    names = [datasets.keys() for own in (raw, values) if isinstance(datasets := own.get("datasets"), dict)]
+    return any(name in raw and raw[name] == values[name] for name in values) or (
+        len(names) == 2 and names[0] == names[1]
+    )
 
 
 def _differing(raw: Mapping[str, Any], values: Mapping[str, Any], key: Key) -> Iterator[Key]:
@@ -75,27 +96,24 @@ def _differing(raw: Mapping[str, Any], values: Mapping[str, Any], key: Key) -> I
             yield from _differing(value, {}, inner) if isinstance(value, dict) else ()
 
 
-def of_node(node: yaml.Node, loader: yaml.SafeLoader, source: str, key: Key = ()) -> Iterator[tuple[Key, int]]:
-    """Each key of a YAML document and its line. Raises `ConfigError` where a mapping has a key twice."""
+def of_node(node: yaml.Node, loader: yaml.SafeLoader, key: Key = ()) -> Iterator[tuple[Key, int, int]]:
+    """Each key of a YAML document, its line, and the line where its mapping has the key before; 0 where it has not."""
     if isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            yield (*key, str(index)), value.start_mark.line + 1
-            yield from of_node(value, loader, source, (*key, str(index)))
+            yield (*key, str(index)), value.start_mark.line + 1, 0
+            yield from of_node(value, loader, (*key, str(index)))
     if not isinstance(node, yaml.MappingNode):
         return
     lines: dict[str, int] = {}
     merged = [(name, value) for name, value in node.value if name.tag == "tag:yaml.org,2002:merge"]
     for _, value in merged:  # first what is merged in: what is written out replaces it
         for mapping in reversed(value.value) if isinstance(value, yaml.SequenceNode) else (value,):
-            yield from of_node(mapping, loader, source, key)
+            yield from of_node(mapping, loader, key)
     for name, value in node.value:
         if (name, value) in merged or not isinstance(name, yaml.ScalarNode):
             continue
         line = name.start_mark.line + 1
-        if name.value in lines:
-            stands = f"the key {short(name.value)} stands in line {lines[name.value]} already"
-            raise ConfigError(f"{source}, line {line}: {stands}")
-        lines[name.value] = line
         inner = (*key, str(loader.construct_object(name)))  # as Python writes it: `yes` is True, `0x5` is 5
-        yield inner, line
-        yield from of_node(value, loader, source, inner)
+        yield inner, line, lines.get(name.value, 0)
+        lines[name.value] = line
+        yield from of_node(value, loader, inner)

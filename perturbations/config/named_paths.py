@@ -2,49 +2,101 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from perturbations.base.errors import cut, did_you_mean
 from perturbations.config import problems
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
+from perturbations.config.problems import Problem
 from perturbations.config.sections import Config
+from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
+from perturbations.manifest.layout import TOP
 from perturbations.models.guides import registry as guides
 
-_NOT_THERE = "config.yaml names what is not there"
+_NOT_THERE = "the configuration names files that do not exist"
+_ADDRESS = r"^[a-z][a-z\d+.-]+:/"
 _MOST_LOOKED_AT = 1_000
 """Of a folder's files."""
 
 
-def check_paths(name: str, dataset: Dataset, places: LinesOfKeys = NOWHERE) -> None:
+def of_targets(config: Config, targets: Sequence[str]) -> list[Problem]:
+    """The paths that do not exist of the datasets that targets name: `mlvp_mine`, `manifests/mine/sources.parquet`.
+
+    Of `all`, and without any target, those of the default target's dataset.
+    """
+    wrong: list[Problem] = []
+    by_default = not any((word.isidentifier() and word != "all") or "/" in word for word in targets)
+    for name, dataset in config.datasets.items():
+        named = [word for word in targets if re.fullmatch(rf"\w+_{name}|({'|'.join(TOP)})/{name}/.*", word)]
+        named += ["all"] if by_default and name == config.first_dataset else []
+        clips = [word for word in named if not word.startswith("text_")]  # perturbed captions need none
+        wrong += _of_dataset(name, dataset, videos=bool(clips)) if named else []
+        wrong += _of_backends(config) if clips else []
+    return list(dict.fromkeys(wrong))
+
+
+def check_paths(name: str, dataset: Dataset, places: LinesOfKeys = NOWHERE, *, videos: bool = True) -> None:
     """Raise `ConfigError` naming the place and key of every path of `dataset` that does not exist."""
-    missing = []
-    for key in ("annotations", "ids"):
-        path = getattr(dataset, key)
-        if path is not None and not os.path.isfile(path):
-            kind = "; it is a directory" if os.path.isdir(path) else _near(path)
-            missing.append((("datasets", name, key), f"no such file: {cut(str(path))}{kind}"))
-    if dataset.videos is not None and not os.path.isdir(dataset.videos):
-        kind = "; it is a file" if os.path.isfile(dataset.videos) else _near(dataset.videos)
-        text = f"no such directory: {cut(str(dataset.videos))}{kind}"
-        missing.append((("datasets", name, "videos"), text))
-    problems.raise_all(missing, _NOT_THERE, places)
-
-
-def _near(path: Path) -> str:
-    """The files of the same folder that a mistyped path may mean, as the end of a message."""
-    try:
-        with os.scandir(path.parent) as there:
-            return did_you_mean(path.name, [entry.name for entry in islice(there, _MOST_LOOKED_AT)])
-    except (OSError, ValueError):  # a path that no disk can hold
-        return ""
+    problems.raise_all(_of_dataset(name, dataset, videos=videos), _NOT_THERE, places)
 
 
 def check_backend_files(config: Config) -> None:
     """Raise `ConfigError` naming the place and key of every missing file of a backend that a perturbation uses."""
-    missing = []
+    problems.raise_all(_of_backends(config), _NOT_THERE, config.places)
+
+
+def _of_dataset(name: str, dataset: Dataset, *, videos: bool) -> list[Problem]:
+    missing: list[Problem] = []
+    for key in ("annotations", "ids"):
+        path = getattr(dataset, key)
+        is_folder = key == "annotations" and datasets.get(dataset.adapter).takes_folder and os.path.isdir(path or "")
+        if path is not None and not os.path.isfile(path) and not is_folder:
+            missing.append((("datasets", name, key), f"no such file: {_written(path)}{no_file(path)}"))
+    if videos and dataset.videos is not None and not os.path.isdir(dataset.videos):
+        text = f"no such directory: {_written(dataset.videos)}{no_folder(dataset.videos)}"
+        missing.append((("datasets", name, "videos"), text))
+    return missing
+
+
+def _written(path: Path) -> str:
+    """A path as it was written: pathlib leaves out a slash of an address."""
+    return cut(re.sub(rf"{_ADDRESS}(?!/)", r"\g<0>/", str(path), count=1, flags=re.IGNORECASE))
+
+
+def no_file(path: Path) -> str:
+    """Why a path is no file, or what may be meant, as the end of a message."""
+    return "; it is a directory" if os.path.isdir(path) else _near(path)
+
+
+def no_folder(path: Path) -> str:
+    """Why a path is no folder, or what may be meant, as the end of a message."""
+    if os.path.isfile(path):
+        return "; it is a file"
+    if glob.has_magic(path.name) and os.path.isdir(path.parent):
+        return f"; name the folder that holds the files: {cut(str(path.parent))}"
+    return _near(path, folders=True)
+
+
+def _near(path: Path, *, folders: bool = False) -> str:
+    """The files of the same folder that a mistyped path may mean, or the `folders`, as the end of a message."""
+    if re.match(_ADDRESS, str(path), re.IGNORECASE):
+        return "; an address is not read: download the files, and name where they are"
+    try:
+        with os.scandir(path.parent) as there:
+            entries = islice(there, _MOST_LOOKED_AT)
+            return did_you_mean(path.name, [entry.name for entry in entries if entry.is_dir() or not folders])
+    except (OSError, ValueError):  # a path that no disk can hold
+        return ""
+
+
+def _of_backends(config: Config) -> list[Problem]:
+    missing: list[Problem] = []
     settings = config.backends.roles()
     # Those of backends that nothing uses may name what is elsewhere.
     roles = {guides.get(kind).role for _, kind in problems.used_guides(config)}
@@ -57,4 +109,4 @@ def check_backend_files(config: Config) -> None:
                 missing.append((("backends", role, name), f"no such directory: {cut(str(path))}{kind}"))
             elif not os.path.exists(path):
                 missing.append((("backends", role, name), f"no such file: {cut(str(path))}"))
-    problems.raise_all(missing, _NOT_THERE, config.places)
+    return missing

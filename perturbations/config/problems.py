@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import ConfigError, cut, did_you_mean, short
 from perturbations.config.line_numbers import NOWHERE, Key, LinesOfKeys, prefix
+from perturbations.config.pruned import key_of, value_at
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.manifest import layout
@@ -36,7 +37,7 @@ def problem(key: str, text: str) -> Problem:
 
 
 def raise_all(
-    problems: Iterable[Problem], what: str = "config.yaml is not valid", places: LinesOfKeys = NOWHERE
+    problems: Iterable[Problem], what: str = "the configuration is not valid", places: LinesOfKeys = NOWHERE
 ) -> None:
     """Raise `ConfigError` with one line per problem, each once, in the order of the files' lines; nothing without any.
 
@@ -51,7 +52,7 @@ def raise_all(
 def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
     """The message about a name that is not among the known ones, with the nearest of them."""
     names = list(known)
-    hint = "; `all` stands without brackets" if value == "all" else did_you_mean(value, names)
+    hint = "; write all, not [all]" if value == "all" else did_you_mean(value, names)
     return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{hint}"
 
 
@@ -63,7 +64,7 @@ def of_datasets(config: Config) -> list[Problem]:
             text = unknown(dataset.donors, config.datasets, "unknown dataset")
             problems.append((("datasets", name, "donors"), text))
         if name in layout.RESERVED:
-            text = "the name is taken by a folder of the workflow; choose another"
+            text = "the workflow has a folder or a rule of this name; choose another"
             problems.append((("datasets", name), text))
         adapter = datasets.get(dataset.adapter)
         for key in adapter.needs:
@@ -73,7 +74,9 @@ def of_datasets(config: Config) -> list[Problem]:
             given = key in dataset.model_fields_set and getattr(dataset, key) is not None
             if given and key not in adapter.takes:
                 having = ", ".join(other.name for other in datasets.adapters().values() if key in other.takes)
-                problems.append((("datasets", name, key), f"for the adapters {having}, not '{dataset.adapter}'"))
+                problems.append(
+                    (("datasets", name, key), f"only datasets of {having} have this key, not of '{dataset.adapter}'")
+                )
     return problems
 
 
@@ -107,18 +110,24 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
 
 def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[registry.Perturbation]) -> list[Problem]:
     known = {entry.name: entry for entry in entries if entry.kind == "video"}
-    problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known)
+    problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known, "video")
     problems += _of_parameters((*key, "parameters"), wanted.parameters, known, wanted.perturbations)
     texts = {entry.name: entry for entry in entries if entry.kind == "text"}
     captions, key = wanted.captions, (*key, "captions")
-    problems += _unknown_names((*key, "perturbations"), captions.perturbations, texts)
+    problems += _unknown_names((*key, "perturbations"), captions.perturbations, texts, "text")
     return problems + _of_parameters((*key, "parameters"), captions.parameters, texts, captions.perturbations)
 
 
-def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str]) -> list[Problem]:
+def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str], kind: registry.Medium) -> list[Problem]:
     names = [] if isinstance(wanted, str) else list(wanted)
     known = list(known)
-    return [((*key, str(index)), unknown(name, known)) for index, name in enumerate(names) if name not in known]
+    problems: list[Problem] = []
+    for index, name in enumerate(names):
+        if name not in known:
+            having = [entry.suite for entry in registry.perturbations(None, kind) if entry.name == name]
+            hint = f"; it is a perturbation of {' and '.join(having)}" if having else ""
+            problems.append(((*key, str(index)), unknown(name, known) + hint))
+    return problems
 
 
 def _of_parameters(
@@ -150,6 +159,28 @@ def _of_parameters(
     return problems
 
 
+def not_following(problems: Iterable[Problem], told: Iterable[Problem], values: object) -> list[Problem]:
+    """Problems of what is kept of `values`, without those that follow from others, which are `told`.
+
+    Such as a name that is wrong where it is given.
+    """
+    keys = {key for key, _ in told}
+    wrong_names = {key[1] for key in keys if len(key) > 1 and key[0] in ("datasets", "suites")}
+    unreadable = {key[0] for key in keys if key in (("datasets",), ("suites",))}
+    return [
+        (key, text)
+        for key, text in ((key_of(values, key), text) for key, text in problems)
+        if not any(key[:length] in keys for length in range(1, len(key) + 1))
+        and (not unreadable or key[0] in ("datasets", "suites"))
+        and str(value_at(values, key)) not in wrong_names
+    ]
+
+
+def may_be_brought(key: Key) -> bool:
+    """Whether a file of `plugins` may bring what a key names."""
+    return not {"adapter", "methods", "parameters"}.isdisjoint(key)
+
+
 def is_known(suite: str, config: Config) -> bool:
     """Whether a suite is configured, and there."""
     return suite in config.suites and suite in registry.suites()
@@ -179,7 +210,7 @@ def of_backends(config: Config) -> list[Problem]:
     problems = []
     storage = config.storage
     if storage.tier != "frames" and "num_frames" in storage.model_fields_set:
-        problems.append(problem("storage.num_frames", f"for the tier 'frames', not '{storage.tier}'"))
+        problems.append(problem("storage.num_frames", f"only the tier 'frames' has this key, not '{storage.tier}'"))
     for variant, kind in used_guides(config):
         lines = guides.get(kind).problems(config.backends.guide_settings(variant=variant))
         problems += [problem(key, text) for key, _, text in (line.partition(": ") for line in lines)]
@@ -205,23 +236,37 @@ _ROLES_BY_BACKEND = {"embedding", "main_object", "style"}
 _SETTINGS = {adapter.settings.__name__ for adapter in datasets.adapters().values()} | {Dataset.__name__}
 
 
+def wants_text(error: ValidationError) -> set[Key]:
+    """The keys of values that are no texts and should be."""
+    items = error.errors(include_url=False)
+    return {_key_of(item) for item in items if item["type"] in ("string_type", "path_type")}
+
+
 def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
     """What pydantic finds wrong, one problem per key; `schema` is that of the configuration."""
     # A list whose items are wrong is also reported as too short.
     errors = [item for item in error.errors(include_url=False) if item["type"] != "too_short" or not item["input"]]
-    texts: dict[Key, list[str]] = {}
-    listed: set[Key] = set()
+    by_key: dict[Key, list[ErrorDetails]] = {}
     for item in errors:
-        key = _key_of(item)
-        text = _explained(item)
-        if item["type"] == "extra_forbidden":
-            keys = _known_keys(schema, [str(part) for part in item["loc"][:-1]])
-            if key[:-1] not in listed:  # once per object
-                text += f"; known: {cut(', '.join(keys), 1000)}"
-                listed.add(key[:-1])
-            text += did_you_mean(key[-1], keys)
-        texts.setdefault(key, []).append(text)
-    return [(key, "; or: ".join(dict.fromkeys(lines))) for key, lines in texts.items()]
+        by_key.setdefault(_key_of(item), []).append(item)
+    listed: set[Key] = set()
+    problems = []
+    for key, items in by_key.items():
+        if items[0]["type"] == "literal_error" and any(other[:-1] == key for other in by_key):
+            continue  # it is a list, whose members are wrong
+        if items[0]["type"] == "extra_forbidden":
+            keys = _known_keys(_nodes(schema, _parts(items[0])[:-1]), schema)
+            known = "" if key[:-1] in listed else f"; known: {cut(', '.join(keys), 1000)}"  # once per object
+            listed.add(key[:-1])
+            problems.append((key, f"unknown key{known}{did_you_mean(key[-1], keys)}"))
+        else:
+            problems.append((key, _told(items, schema)))
+    return problems
+
+
+def _parts(item: ErrorDetails) -> list[str]:
+    """pydantic's location of an error, with its tags of unions."""
+    return [str(part) for part in item["loc"]]
 
 
 def _key_of(item: ErrorDetails) -> Key:
@@ -236,46 +281,128 @@ def _key_of(item: ErrorDetails) -> Key:
     return tuple(str(part) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal[")))
 
 
-_WORDS = {
-    "extra_forbidden": "unknown key",
-    "missing": "is missing",
-    "union_tag_not_found": "is missing",
-    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "must be a mapping of keys to values"),
-    "too_short": "must list at least one",
-    "tuple_type": "must be a list, such as [1, 2]",
-    "path_type": "must be a path, which is a text",
-}
-"""What pydantic's errors are called here: its own words name types of Python."""
-
-
-def _explained(item: ErrorDetails) -> str:
-    """What a pydantic error means: what is allowed, what is given, and what may have been meant."""
-    kind, value = item["type"], item["input"]
-    if kind in ("extra_forbidden", "missing", "union_tag_not_found"):
-        return _WORDS[kind]
-    if kind == "value_error":
-        return str(item["ctx"]["error"])
-    allowed = str(item.get("ctx", {}).get("expected") or item.get("ctx", {}).get("expected_tags") or "")
+def _told(items: Sequence[ErrorDetails], schema: _Schema) -> str:
+    """What the errors of one value mean: what is allowed, what is given, and what may have been meant."""
+    kind, value = items[0]["type"], items[0]["input"]
+    nodes = _nodes(schema, _parts(items[0]))
+    if kind in ("missing", "union_tag_not_found"):
+        described = [node["description"] for node in nodes if "description" in node]
+        return "is missing" + (f"; it says {described[0]}" if described else "")
+    if own := [str(item["ctx"]["error"]) for item in items if item["type"] == "value_error"]:
+        return "; or: ".join(dict.fromkeys(own))
     if kind == "union_tag_invalid":
-        value = item["ctx"]["tag"]
-    text = _WORDS.get(kind) or (f"must be {allowed}" if allowed else cut(item["msg"]))
-    text = f"{text}, not {short(value)}"
+        value = items[0]["ctx"]["tag"]
+    choices = [choice for item in items for choice in _choices_of(item)]
+    allowed = [_in_words([repr(choice) for choice in choices])] if choices else []
+    allowed += [words for item in items if not _choices_of(item) and (words := _allowed(item, schema))]
+    text = f"must be {' or '.join(dict.fromkeys(allowed))}"
     if value is None:
         return f"{text}; the key has no value"
     if isinstance(value, bool):
-        return f"{text}; YAML reads yes, no, on and off as true and false: a text of these letters has quotes"
-    return text + (did_you_mean(value, re.findall(r"'([^']*)'", allowed)) if isinstance(value, str) else "")
+        hint = "; YAML reads yes, no, on and off as true and false: a text of these letters has quotes"
+        return f"{text}, not {str(value).lower()}{'' if kind.startswith('int') else hint}"
+    text += f", not {short(value)}"
+    return text + (_meant(items[0], value, choices, schema) if isinstance(value, str) else "")
 
 
-def _known_keys(schema: _Schema, location: Sequence[str]) -> list[str]:
-    """The keys that an object of the configuration may have; `location` is pydantic's, with its tags of unions."""
+def _choices_of(item: ErrorDetails) -> list[str]:
+    """The words that a value may be, as pydantic lists them."""
+    context = item.get("ctx", {})
+    return re.findall(r"'([^']*)'", str(context.get("expected") or context.get("expected_tags") or ""))
+
+
+def _in_words(names: Sequence[str]) -> str:
+    """Names as a sentence lists them: `a, b or c`."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _meant(item: ErrorDetails, value: str, choices: Sequence[str], schema: _Schema) -> str:
+    """The choice that a text may have meant, or the key beside it that has this choice."""
+    if hint := did_you_mean(value, choices):
+        return hint
+    around = [members for node in _nodes(schema, _parts(item)[:-1]) for members in _objects(schema, node)]
+    keys = [key for node in around for key, member in node["properties"].items() if value in member.get("enum", ())]
+    return f"; {short(value)} is of the key `{keys[0]}`" if keys and choices else ""
+
+
+_PATTERNS = {
+    f"^{layout.NAME}$": "a name of lower-case letters, digits and _ that begins with a letter",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "a name of letters, digits, dots, _ and - that begins with a letter or digit",
+}
+
+
+def _allowed(item: ErrorDetails, schema: _Schema) -> str:
+    """What a value must be, in plain words and with an example that is made of the given one."""
+    kind, value, context = item["type"], item["input"], item.get("ctx", {})
+    if kind.startswith(("int", "float", "greater", "less", "finite")):
+        return _number(item, _nodes(schema, _parts(item)))
+    if kind in ("tuple_type", "list_type"):
+        members = [
+            choice for node in _nodes(schema, _parts(item)) for _, choice in _choices(schema, node.get("items", {}))
+        ]
+        whole = any(member.get("type") == "integer" for member in members)
+        fits = isinstance(value, int) if whole else isinstance(value, str)
+        return f"a list: [{value}]" if fits else "a list of whole numbers, such as [1, 3]" if whole else "a list"
+    if kind in ("model_type", "dict_type", "model_attributes_type"):
+        keys = _known_keys(_nodes(schema, _parts(item)), schema)
+        return "a mapping of keys to values" + (f" ({cut(', '.join(keys))})" if keys else "")
+    if kind == "string_type":
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return f"a text, with quotes: '{cut(str(value))}'" if number else "a text"
+    if kind == "string_pattern_mismatch":
+        proper = layout.proper_name(str(value))
+        words = _PATTERNS.get(context["pattern"], f"a text of the form {context['pattern']}")
+        return words + (f": {cut(proper)}" if proper else "")
+    lengths = {
+        "string_too_short": "a text that is not empty",
+        "string_too_long": f"a text of at most {context.get('max_length')} letters",
+        "too_short": "a list of at least one" if isinstance(value, list) else "a mapping of at least one name",
+        "too_long": f"a list of at most {context.get('max_length')}",
+        "path_type": "one path, such as a.csv",
+        **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    }
+    return lengths.get(kind) or cut(item["msg"].removeprefix("Input should be "))
+
+
+def _number(item: ErrorDetails, nodes: Sequence[_Schema]) -> str:
+    """The numbers that a value may be."""
+    kind, value, context = item["type"], item["input"], item.get("ctx", {})
+    bounds = {name: node[name] for node in nodes for name in ("minimum", "maximum") if name in node}
+    low, high = bounds.get("minimum", context.get("ge")), bounds.get("maximum", context.get("le"))
+    if item["loc"][-1] == "[key]":  # a severity: the schema says nothing of keys
+        kind, low = "int", 1
+    whole = kind.startswith("int") or any(node.get("type") == "integer" for node in nodes)
+    words = "a whole number" if whole else "a number"
+    if low is not None and high is not None:
+        words += f" from {low} to {high}"
+    elif low is not None or high is not None:
+        words += f" of at least {low}" if high is None else f" of at most {high}"
+    written = isinstance(value, str) and re.fullmatch(r"\s*[-+]?[0-9]+\s*", value)
+    return f"{words}, without quotes: {value.strip()}" if written else words
+
+
+# --- the schema -------------------------------------------------------------------------------------------------------
+
+
+def _nodes(schema: _Schema, location: Sequence[str]) -> list[_Schema]:
+    """The parts of the schema that describe a value; `location` is pydantic's, with its tags of unions."""
     nodes: list[_Schema] = [schema]
     for part in location:
+        if part == "[key]" or part.startswith(("literal[", "tuple[")):  # the schema has no such parts
+            continue
         choices = [choice for node in nodes for choice in _choices(schema, node)]
         named = [node for names, node in choices if part in names]
-        nodes = named or [inner for _, node in choices if (inner := _member(node, part))]
-    objects = (node for outer in nodes for _, node in _choices(schema, outer))
-    return list(dict.fromkeys(key for node in objects for key in node.get("properties", ())))
+        nodes = named or [inner for _, node in choices if (inner := _member(node, part))] or nodes
+    return [choice for node in nodes for _, choice in _choices(schema, node)] or nodes
+
+
+def _objects(schema: _Schema, node: _Schema) -> Iterator[_Schema]:
+    yield from (choice for _, choice in _choices(schema, node) if "properties" in choice)
+
+
+def _known_keys(nodes: Iterable[_Schema], schema: _Schema) -> list[str]:
+    """The keys that an object of the configuration may have."""
+    return list(dict.fromkeys(key for outer in nodes for node in _objects(schema, outer) for key in node["properties"]))
 
 
 def _choices(root: _Schema, node: _Schema) -> Iterator[tuple[set[str], _Schema]]:

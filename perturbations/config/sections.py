@@ -131,7 +131,7 @@ def _with_suites(schema: JsonDict) -> None:
 class _Config(Strict):
     """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
 
-    seed: Seed = Field(0, description="the one seed; a different one gives a different realization of everything")
+    seed: Seed = Field(0, description="seed of all random numbers; another seed gives another corpus")
     datasets: dict[Annotated[str, Field(pattern=f"^{layout.NAME}$", max_length=64)], AnyDataset] = Field(
         description="name -> dataset; the targets are called after the names, e.g. mlvp_msrvtt", min_length=1
     )
@@ -143,7 +143,13 @@ class _Config(Strict):
     )
     backends: Backends = Field(default_factory=Backends)
     storage: StorageSettings = Field(default_factory=StorageSettings)
-    shard_size: Whole = Field(100, ge=1, le=100_000, description="the most items per job; it never changes a result")
+    shard_size: Whole | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="the most items per job; it never changes a result. By default 100, doubled with each doubling of "
+        "the dataset beyond 10,000 items",
+    )
     max_failed_items: Whole = Field(
         0,
         ge=0,
@@ -202,6 +208,11 @@ class _Config(Strict):
 
         def __getattr__(self, name: str) -> Any:
             """A section of `base.features`."""
+
+    @property
+    def first_dataset(self) -> str:
+        """The dataset of the default target: the demo, or else the first."""
+        return "demo" if "demo" in self.datasets else next(iter(self.datasets))
 
     def max_failed_items_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""

@@ -9,6 +9,7 @@ from perturbations.base.records import digest
 from perturbations.corpus.recipe import RecipeParameters, TextRecipe
 from perturbations.manifest.kinds import CaptionRow
 from perturbations.manifest.skipped import Skipped
+from perturbations.models import registry as models
 from perturbations.suites import registry
 from perturbations.text import scripts
 
@@ -69,8 +70,6 @@ def skipped(config: configuration.Config, dataset: str, suite: str) -> list[Skip
 
 def _missing(entry: registry.Perturbation, language: str, backend: str) -> str | None:
     """Why a perturbation cannot be made; None where nothing is known to be missing."""
-    from perturbations.models import registry as models
-
     if reason := scripts.problem_of(entry.languages, language):
         return reason
     return next((reason for role in entry.used_roles if (reason := models.missing(role, backend))), None)
@@ -109,8 +108,6 @@ def make(
     `entry` is the perturbation as its variant makes it. `replaced` holds parameters that replace the published ones.
     Raises `UnknownPerturbationError` for a severity that does not exist.
     """
-    from perturbations.models import registry as models
-
     return TextRecipe(
         suite=entry.suite,
         perturbation=entry.name,

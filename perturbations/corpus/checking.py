@@ -1,13 +1,12 @@
 """`perturb verify`: whether every row and every stored file of a corpus is still what a run made.
 
-A manifest has hashes of its rows and of what it says of itself; its rows have the size and the SHA-256 of every file.
-With `render`, clips and captions are made again and compared. `verify.deleting` removes what is wrong.
+A manifest has its own SHA-256, a run keeps those of the manifests that it wrote, and rows have the size and the SHA-256
+of every file. With `render`, clips and captions are made again and compared. `deleting` removes what is wrong.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,13 +16,14 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perturbations.base import storage, supervise, tars
+from perturbations.base import shown, storage, supervise, tars
 from perturbations.base.errors import BackendError, ManifestError, MediaError, ToolError
 from perturbations.base.progress import Tick
-from perturbations.base.shown import plural
-from perturbations.corpus import recipe, render_clip
+from perturbations.corpus import parts, recipe, render_clip
 from perturbations.corpus.clean_clips import source_of
+from perturbations.corpus.parts import CorpusParts
 from perturbations.manifest import files, layout, locations, machine, sets, skipped
+from perturbations.manifest.columns import columns_of
 from perturbations.manifest.companions import companion
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -42,6 +42,7 @@ from perturbations.manifest.kinds import (
 
 LEFTOVER = "a write that was interrupted left it"
 AGAIN = "made again, "
+_OTHER_FILE = "the file has"
 _SHOWN = 5  # missing rows of a manifest
 
 StoredRow = SourceRow | VideoRow | AnalysisRow
@@ -67,24 +68,31 @@ def line_of(finding: Finding) -> str:
 
 @dataclass
 class Checked:
-    """The result of one manifest.
+    """The result of one manifest, or of a folder of clips or parts.
 
     Attributes:
-        path: the manifest.
+        path: the manifest, or the folder.
+        root: of the tree that it lies in; its own folder where it lies in none.
+        kind, fields: what `layout` calls its place in the tree, and the fields of that; empty where it has no place.
         rows, incomplete: the number of its rows, and of those that are quarantined or missing.
         findings: what is wrong.
         notes: what could not be compared, and what the run left out.
         is_edited: whether the manifest itself is not what was written, or has rows of other clips.
-        wrong: the rows of clips, analyses and captions that have to be made again.
+        wrong: the rows of clips, analyses and captions that have to be made again, and of sources that are others now.
+        left: files of jobs that are of no use: of interrupted writes, of earlier configurations, and damaged ones.
     """
 
     path: Path
+    root: Path
+    kind: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
     rows: int = 0
     incomplete: int = 0
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_edited: bool = False
-    wrong: list[MadeRow] = field(default_factory=list)
+    wrong: list[MadeRow | SourceRow] = field(default_factory=list)
+    left: list[Path] = field(default_factory=list)
 
     def add(self, problem: str, subject: str = "", place: Path | None = None) -> None:
         """Add a finding, of the manifest unless it is of another `place`."""
@@ -94,17 +102,21 @@ class Checked:
 def manifests_in(path: Path) -> list[Path]:
     """The manifests that a user means by a path: a manifest, a folder of them, or a folder with `manifests` in it.
 
-    Raises `ManifestError` where there is none.
+    Those that a run wrote and that are missing are among them. Raises `ManifestError` where there is none.
     """
-    path = locations.lying(path)
-    if not path.exists():
-        raise ManifestError(f"no such manifest: {path}")
-    if not path.is_dir():
-        return [path]
-    below = path / layout.MANIFESTS
-    if not (manifests := layout.manifests_below(below if below.is_dir() else path)):
-        raise ManifestError(f"there is no manifest in {path}")
+    folder = _folder_of(path)
+    if not folder.is_dir() and folder.exists():
+        return [folder]
+    if not (manifests := sorted({*layout.manifests_below(folder), *layout.recorded_below(folder)})):
+        raise ManifestError(f"there is no manifest in {path}" if folder.exists() else f"no such manifest: {path}")
     return manifests
+
+
+def _folder_of(path: Path) -> Path:
+    """The folder of manifests that a user means, or the manifest itself."""
+    path = locations.lying(path)
+    has_run = any((path / name).is_dir() for name in (layout.MANIFESTS, layout.WORK))
+    return path / layout.MANIFESTS if has_run and layout.in_tree(path) is None else path
 
 
 def check_root(manifests: Sequence[Path], root: str) -> list[Finding]:
@@ -118,36 +130,101 @@ def check_root(manifests: Sequence[Path], root: str) -> list[Finding]:
     ]
 
 
-def check_manifest(path: Path, *, render: bool = False, jobs: int = 1, stall_limit_s: float = 120.0) -> Checked:
-    """What is wrong with a manifest, its rows, and the files that they name, which `jobs` processes look at.
+def check(path: Path, *, render: bool = False, jobs: int = 1, stall_limit_s: float = 120.0) -> Iterator[Checked]:
+    """What is wrong with the manifests that a path means; of a folder also with clips and parts that no manifest has.
 
-    With `render`, clips and captions are made again and compared; a clip that is silent for so long is given up.
+    `jobs` processes look at files. With `render`, clips and captions are made again and compared; a clip that is silent
+    for so long is given up.
     """
-    checked = Checked(path)
+    manifests, folder = manifests_in(path), _folder_of(path)
+    for manifest in manifests:
+        yield check_manifest(manifest, render=render, jobs=jobs, stall_limit_s=stall_limit_s)
+    tree = layout.in_tree(folder)
+    if tree is None or manifests == [folder]:
+        return
+    look = partial(_problems, render=render, stall_limit_s=stall_limit_s)
+    there = {Path(os.path.abspath(manifest)) for manifest in manifests}
+    for dataset, suite in _suites_with_clips(tree[0]):
+        manifest = tree[0] / layout.at("videos", dataset=dataset, suite=suite)
+        if manifest.is_relative_to(tree[0] / tree[1]) and Path(os.path.abspath(manifest)) not in there:
+            of_clips = Checked(tree[0] / layout.CORPORA / dataset / suite, tree[0], fields={"dataset": dataset})
+            _check_clips(of_clips, CorpusParts(tree[0], dataset, suite), None, partial(look, root=tree[0]), jobs)
+            yield of_clips
+    of_jobs = Checked(tree[0].joinpath(layout.WORK, *tree[1].parts[1:]), tree[0])
+    for file, problem in parts.damaged(of_jobs.path):
+        of_jobs.add(problem, place=file)
+        of_jobs.left.append(file)
+    yield of_jobs
+
+
+def _suites_with_clips(root: Path) -> list[tuple[str, str]]:
+    """The collections and suites that have a folder of clips."""
+    folders = [path for name in ("*", f"*/{layout.WHOLE}") for path in root.glob(layout.any_of("clips", dataset=name))]
+    places = [layout.place_of(path.relative_to(root).as_posix()) for path in folders]
+    return sorted({(fields["dataset"], fields["suite"]) for kind, fields in filter(None, places) if kind == "clips"})
+
+
+def check_manifest(path: Path, *, render: bool = False, jobs: int = 1, stall_limit_s: float = 120.0) -> Checked:
+    """What is wrong with a manifest, its rows, and the files that they name; the settings are those of `check`.
+
+    Where the manifest is not what the run wrote, clips are compared with the rows of the run's parts.
+    """
+    root, name, fields = _place(path)
+    checked = Checked(path, root, name, fields)
     if storage.is_leftover(path):
         checked.add(LEFTOVER)
+        checked.left.append(path)
         return checked
-    try:
-        kind, about = files.kind_of(path), files.read_metadata(path)
-        checked.rows = files.stored_rows(path)
-        rows = files.read_rows(path, kind)
-        root = locations.root_of(path, about)
-        checked.notes += skipped.sentences(skipped.of_manifest(about))
-    except ManifestError as error:
-        checked.is_edited = True
-        checked.add(str(error))
-        return checked
-    _check_set(checked, kind, rows, about)
-    if kind in (SOURCES, VIDEOS, ANALYSES):
-        check = partial(_problems, root=root, render=render and kind == VIDEOS, stall_limit_s=stall_limit_s)
-        stored = _check_files(checked, kind, rows, check, jobs)
-        if kind == VIDEOS:
-            _check_strangers(checked, stored)
-    if kind == TEXTS and render:
+    kind, rows, about = _read(checked)
+    look = partial(_problems, stall_limit_s=stall_limit_s)
+    start = locations.root_of(path, about) if about else root
+    if kind in (SOURCES, ANALYSES) and rows is not None:
+        _check_files(checked, kind, rows, partial(look, root=start, render=False), jobs)
+    elif name == "videos":
+        of_run = CorpusParts(root, **fields)
+        _check_clips(checked, of_run, rows, partial(look, root=start, render=render), jobs)
+    elif kind == VIDEOS and rows is not None:
+        _check_files(checked, kind, rows, partial(look, root=start, render=render), jobs)
+    elif kind == TEXTS and rows is not None and render:
         _render_captions(checked, kind, rows)
     if checked.wrong and render and (note := machine.note(str(about.get("cpu_features", "")))):
         checked.notes.append(note)
     return checked
+
+
+def _place(path: Path) -> tuple[Path, str, dict[str, str]]:
+    """The root of the tree that a manifest lies in, what `layout` calls it there, and its fields.
+
+    Of one that lies in no tree, its folder and no name.
+    """
+    path = locations.lying(path)
+    tree = layout.in_tree(path)
+    name, fields = (tree and layout.place_of(tree[1].as_posix())) or ("", {})
+    return path.parent if tree is None else tree[0], name, fields
+
+
+def _read(checked: Checked) -> tuple[RowKind[Any] | None, Sequence[Any] | None, Mapping[str, Any]]:
+    """A manifest's kind, rows and metadata, whose problems are added; no rows where they are not those of the run."""
+    path = checked.path
+    record = layout.record_of(locations.lying(path))
+    if not path.exists():
+        checked.add("the manifest is missing: a run wrote it")
+        checked.left += [record] if record is not None else []
+        return None, None, {}
+    try:
+        kind, about = files.kind_of(path), files.read_metadata(path)
+        checked.rows = files.stored_rows(path)
+        rows = files.read_rows(path, kind)
+        locations.root_of(path, about)
+        if record is not None and record.is_file() and record.read_text("utf-8").strip() != storage.sha256(path):
+            raise ManifestError(f"it is not the manifest that the run wrote: its SHA-256 is not that in {record}")
+        checked.notes += skipped.sentences(skipped.of_manifest(about))
+    except ManifestError as error:
+        checked.is_edited = True
+        checked.add(str(error).removeprefix(f"{path} "))
+        return None, None, {}
+    _check_set(checked, kind, rows, about)
+    return kind, None if checked.is_edited else rows, about
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
@@ -156,6 +233,9 @@ def check_manifest(path: Path, *, render: bool = False, jobs: int = 1, stall_lim
 def _check_set(checked: Checked, kind: RowKind[Any], rows: Sequence[Any], about: Mapping[str, Any]) -> None:
     """Each key once and in order; listed x scenarios; as many listed items as the metadata says."""
     problems: list[tuple[str, str]] = []
+    owner = {name: value.partition("/")[0] for name, value in checked.fields.items() if name in ("dataset", "suite")}
+    own = {name: value for name, value in owner.items() if name in {column.name for column in columns_of(kind.row)}}
+    others = {f"it is of the {name} {about[name]!r}" for name in own if str(about.get(name, own[name])) != own[name]}
     items, scenarios, complete = set(), set(), Counter[str]()
     item_column = "caption_id" if kind == TEXTS else "item_id"
     before: tuple[Any, ...] = ()
@@ -165,6 +245,9 @@ def _check_set(checked: Checked, kind: RowKind[Any], rows: Sequence[Any], about:
             problem = "the row is there twice" if key == before else "the row is not in its place"
             problems.append((name_of(row, kind.key), problem))
         before = key
+        for name, value in own.items():
+            if getattr(row, name) not in (value, None):
+                others.add(f"it has rows of the {name} {getattr(row, name)!r}")
         is_complete = getattr(row, "status", COMPLETE) == COMPLETE
         checked.incomplete += not is_complete
         if kind in (VIDEOS, TEXTS):
@@ -185,6 +268,7 @@ def _check_set(checked: Checked, kind: RowKind[Any], rows: Sequence[Any], about:
         problems += [("", problem) for problem in sets.contradictions(checked.path, kind, rows, about)]
     except ManifestError as error:  # which is a finding of that manifest
         checked.notes.append(f"its rows are not compared with the listed ones: {error}")
+    problems += [("", f"{problem}, and lies where those of {own} do") for problem in sorted(others)[:_SHOWN]]
     for subject, problem in problems:
         checked.is_edited = True
         checked.add(problem, subject)
@@ -243,7 +327,7 @@ def _check_files(
         if problem:
             checked.add(problem, name_of(row, kind.key))
             checked.is_edited |= problem.startswith(AGAIN)  # the row itself is wrong
-            if not isinstance(row, SourceRow):  # a user's file is not ours to delete
+            if not isinstance(row, SourceRow) or problem.startswith(_OTHER_FILE):
                 checked.wrong.append(row)
     return stored
 
@@ -294,8 +378,8 @@ def _file_problem(row: StoredRow, root: Path) -> str:
         if not tars.is_file(path):
             return f"the file is missing: {row.path}"
         if (size := tars.at(path)[2]) != row.bytes:
-            return f"the file has {size} bytes, and had {row.bytes}: {row.path}"
-        return "" if storage.sha256(Path(path)) == row.sha256 else f"the file has another content: {row.path}"
+            return f"{_OTHER_FILE} {size} bytes, and had {row.bytes}: {row.path}"
+        return "" if storage.sha256(Path(path)) == row.sha256 else f"{_OTHER_FILE} another content: {row.path}"
     except ManifestError as error:
         return str(error)
     except OSError as error:
@@ -316,23 +400,25 @@ def _rendered_problem(root: Path, row: VideoRow, tick: Tick) -> str:
     return "" if measured["frames_sha256"] == row.frames_sha256 else f"{AGAIN}its frames are others"
 
 
-def _check_strangers(checked: Checked, stored: set[str]) -> None:
-    """Files below the corpus' folder that hold no clip of a row and are no marker."""
-    tree = layout.in_tree(checked.path)
-    if tree is None or len(tree[1].parts) < 3:
-        return  # a manifest that was taken out of its tree
-    for path in _files_below(tree[0] / layout.clips_below(tree[1].parent)):
-        name = path.relative_to(tree[0]).as_posix()
-        place = layout.place_of(name)
-        if name not in stored and (place is None or place[0] != "clip_marker"):
-            checked.add(LEFTOVER if storage.is_leftover(path) else "no row names this file", place=path)
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    for top, folders, names in os.walk(folder):
-        folders.sort()
-        links = [name for name in folders if stat.S_ISLNK(os.lstat(Path(top, name)).st_mode)]
-        yield from (Path(top, name) for name in sorted([*names, *links]))
+def _check_clips(
+    checked: Checked,
+    of_run: CorpusParts,
+    rows: Sequence[VideoRow] | None,
+    check: Callable[[list[Any]], list[str]],
+    jobs: int,
+) -> None:
+    """Check the clips of a corpus by the rows of its manifest, or of its parts, and the other files in its folder."""
+    stored = _check_files(checked, VIDEOS, of_run.rows() if rows is None else rows, check, jobs)
+    for path, is_own in of_run.unnamed_files(stored):
+        size = shown.plural(path.lstat().st_size, "byte")
+        problem = f"no row names this file of {size}"
+        if is_own:
+            checked.left.append(path)
+            problem = LEFTOVER if storage.is_leftover(path) else f"{problem}: an earlier configuration left it"
+        checked.add(problem, place=path)
+    for marker in of_run.untrue_markers():
+        checked.left.append(marker)
+        checked.add("it is not the marker that the job wrote", place=marker)
 
 
 # --- captions --------------------------------------------------------------------------------------------------------
@@ -351,7 +437,7 @@ def _render_captions(checked: Checked, kind: RowKind[TextRow], rows: Sequence[Te
         try:
             again = [*caption_rows.run(recipe.parse_text(text), members[0].dataset, listed)]
         except (BackendError, ToolError) as error:
-            checked.notes.append(f"not made again: {plural(len(members), 'caption')}: {error}")
+            checked.notes.append(f"not made again: {shown.plural(len(members), 'caption')}: {error}")
             continue
         for row, other in zip(members, again, strict=True):
             if (row.text, row.accepted) != (other.text, other.accepted):

@@ -4,7 +4,7 @@
     mem_mb  = 400 + 250 bytes per pixel of a frame of the largest clip; at least what the job's libraries take
 
 Each attempt doubles both. The largest clip is that of the largest file, or of the longest span. Rates were measured
-(docs/measurements/performance.md). Snakemake imports this module: no NumPy, and PyAV only where a file is read.
+(docs/measurements/performance.md).
 """
 
 from __future__ import annotations

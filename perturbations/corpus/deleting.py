@@ -6,43 +6,65 @@ shard: the job of the part runs again, and finds the others of the shard finishe
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, cut
-from perturbations.base.records import DIGEST_LENGTH
-from perturbations.corpus.checking import LEFTOVER, Checked, MadeRow
+from perturbations.corpus import journal
+from perturbations.corpus.checking import Checked, MadeRow
 from perturbations.manifest import files, layout, locations
-from perturbations.manifest.kinds import AnalysisRow, TextRow, VideoRow
+from perturbations.manifest.kinds import AnalysisRow, SourceRow, VideoRow
 from perturbations.manifest.registry import FILES
 from perturbations.models.guides import registry as guides
 
 
 def delete(checked: Checked) -> list[Path]:
-    """Delete what is wrong with a manifest; returns the files of clips and the manifests that were deleted.
+    """Delete what is wrong with a manifest, with clips or with parts; returns the files that were deleted.
 
-    Nothing is deleted that no job makes: sources, files that no row names, and manifests of no place in a run.
-    Raises `ManifestError` where the folder has no `work`: there is nothing that could make it again.
+    Nothing is deleted that no job makes: sources, strangers' files, and manifests of no place in a run. Raises
+    `ManifestError` where the folder has no `work`: there is nothing that could make it again.
     """
-    wrong = [Path(finding["file"]) for finding in checked.findings if finding["problem"] == LEFTOVER]
-    tree = layout.in_tree(locations.lying(checked.path))
-    place = None if tree is None else layout.place_of(tree[1].as_posix())
-    is_made = place is not None and place[0] in FILES and place[1].get("analysis") in (None, *guides.ANALYSES)
-    if tree is not None and place is not None and is_made and (checked.is_edited or checked.wrong):
-        root = tree[0]
+    root, wrong = checked.root, list[Path]()
+    is_made = checked.kind in FILES and checked.fields.get("analysis") in (None, *guides.ANALYSES)
+    if checked.wrong or (is_made and checked.is_edited):
         if not (root / layout.WORK).is_dir():
             raise ManifestError(f"nothing is deleted: beside {checked.path} there is no run with its folder `work`")
-        stored = [row.path for row in checked.wrong if not isinstance(row, TextRow) and row.path is not None]
+        stored = [row.path for row in checked.wrong if isinstance(row, VideoRow | AnalysisRow) and row.path is not None]
         wrong += [_stored_file(root, path) for path in stored if tars.named(path) is None]
-        wrong += [checked.path] if checked.is_edited else []
-        rows: dict[tuple[str, str], list[MadeRow]] = defaultdict(list)
+        # No job makes a part of sources or of an analysis again while there is the manifest that it is merged into.
+        is_merged = any(isinstance(row, SourceRow | AnalysisRow) for row in checked.wrong)
+        wrong += [checked.path] if checked.is_edited or is_merged else []
+        rows: dict[tuple[str, str], list[MadeRow | SourceRow]] = defaultdict(list)
         for row in checked.wrong:
-            rows[_parts_and_markers(row, place[1]["dataset"])].append(row)
+            rows[_parts_and_markers(row, checked.fields["dataset"])].append(row)
         for (parts, markers), members in rows.items():
             _forget(root, parts, markers, members)
-    return [path for path in wrong if _delete(path)]
+    left = [path for file in checked.left for path in _with_markers(root, file)]
+    return [path for path in [*wrong, *left] if _delete(path)]
+
+
+def _with_markers(root: Path, file: Path) -> Iterator[Path]:
+    """A file that is of no use, and the markers of jobs that would take it for sound: without them, the jobs run again.
+
+    Of a journal, the lines that no job wrote.
+    """
+    if file.suffix == ".jsonl" and not storage.is_leftover(file):
+        journal.forget(file, ())
+        return
+    yield file
+    kind, fields = layout.place_of(file.relative_to(root).as_posix()) or ("", {})
+    if marker := {"video_part": "clip_marker", "text_part": "text_marker"}.get(kind):
+        yield root / layout.at(marker, **fields)
+    for path in file.parent.glob(layout.name("clip_marker", shard="*")):
+        try:
+            names = {tars.file_of(str(path.parent / name)) for name in json.loads(path.read_bytes())}
+        except (OSError, ValueError):
+            names = {str(file)}
+        if str(file) in names:
+            yield path
 
 
 def _stored_file(root: Path, path: str) -> Path:
@@ -58,12 +80,14 @@ def _stored_file(root: Path, path: str) -> Path:
     return place / name
 
 
-def _parts_and_markers(row: MadeRow, dataset: str) -> tuple[str, str]:
+def _parts_and_markers(row: MadeRow | SourceRow, dataset: str) -> tuple[str, str]:
     """The parts that a row may come from, and the markers of their jobs: paths with `{shard}`; "" without markers.
 
     Raises `ManifestError` for a row that no job writes.
     """
-    if isinstance(row, AnalysisRow):
+    if isinstance(row, SourceRow):
+        kind, marker, fields = "source_part", "", {"dataset": dataset}
+    elif isinstance(row, AnalysisRow):
         kind, marker, fields = "analysis_part", "", {"dataset": dataset, "analysis": row.analysis}
     else:
         kind, marker = ("video_part", "clip_marker") if isinstance(row, VideoRow) else ("text_part", "text_marker")
@@ -76,23 +100,21 @@ def _parts_and_markers(row: MadeRow, dataset: str) -> tuple[str, str]:
     return parts, layout.at(marker, shard="{shard}", **fields) if marker else ""
 
 
-def _forget(root: Path, parts: str, markers: str, rows: Collection[MadeRow]) -> None:
+def _forget(root: Path, parts: str, markers: str, rows: Collection[MadeRow | SourceRow]) -> None:
     """Delete the parts that hold some rows, with their markers, and the rows' lines in the journals beside them."""
-    recipe_ids = {row.recipe_id for row in rows}
+    column = "item_id" if any(isinstance(row, SourceRow) for row in rows) else "recipe_id"
+    names = {getattr(row, column) for row in rows}
     folder = (root / parts).parent
     for part in layout.manifests_below(folder):
         try:
-            held = {*files.read_columns(part, "recipe_id")["recipe_id"].to_pylist()}
+            held = {*files.read_columns(part, column)[column].to_pylist()}
         except ManifestError:
-            held = recipe_ids  # it is damaged, and made again too
-        if not held.isdisjoint(recipe_ids):
+            held = names  # it is damaged, and made again too
+        if not held.isdisjoint(names):
             _delete(part)
             _delete(root / markers.format(shard=part.stem))
-    for journal in layout.journals_in(folder):
-        lines = journal.read_text("utf-8", errors="surrogateescape").splitlines(keepends=True)
-        kept = [line for line in lines if line[:DIGEST_LENGTH] not in recipe_ids]
-        if kept != lines:
-            storage.write_text(journal, "".join(kept))
+    for path in layout.journals_in(folder):
+        journal.forget(path, names)
 
 
 def _delete(path: Path) -> bool:

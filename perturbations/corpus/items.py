@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
@@ -31,7 +30,7 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
         ConfigError: a path or a subset id does not exist; the message names the key.
         AnnotationError: the file cannot be parsed, or no entry follows the format.
     """
-    check_paths(name, dataset if videos else dataset.model_copy(update={"videos": None}), places)
+    check_paths(name, dataset, places, videos=videos)
     collector = Collector(dataset.annotations or Path(dataset.adapter))
     registry.get(dataset.adapter).read(dataset, collector)
     if not collector.items:
@@ -43,7 +42,9 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
         items, rejected = _subset(name, dataset.subset, items, rejected, places)
     if not items and not rejected:
         raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item")
-    return Listing(items, rejected, collector.place.name, collector.empty)
+    listed = {item.item_id for item in items}
+    questions = tuple(row for row in collector.questions if row.item_id in listed)
+    return Listing(items, rejected, questions, collector.place.name, collector.empty)
 
 
 def _subset(
@@ -91,13 +92,14 @@ def _split_videos(dataset: Dataset) -> list[str]:
     return [os.path.basename(line.strip()) for _, line in lines(dataset.ids)]
 
 
-def clip(item: Item, dataset: Dataset, path: str, size: int | None = None) -> ListedClip:
-    """An item as jobs know it; `size` is that of its file in bytes: a new time alone changes nothing."""
+def clip(item: Item, dataset: Dataset, path: str, status: os.stat_result | None = None) -> ListedClip:
+    """An item as jobs know it; `status` is that of its file."""
     return ListedClip(
         item_id=item.item_id,
         source_video_id=item.source_video_id,
         path=path,
-        bytes=size,
+        bytes=None if status is None else status.st_size,
+        time_ns=None if status is None else status.st_mtime_ns,
         start_s=item.start_s,
         end_s=item.end_s,
         split=registry.split_of(dataset),
@@ -119,7 +121,7 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[ListedClip], list[R
         try:
             name = folders.first(item, pictures=dataset.has_pictures)
             path = below + name
-            located.append(clip(item, dataset, path, _size(path, name, pictures=dataset.has_pictures)))
+            located.append(clip(item, dataset, path, _status(path, name, pictures=dataset.has_pictures)))
         except _NoVideoError as error:
             missing.append(Rejected(item.item_id, str(error)))
     return located, missing
@@ -132,8 +134,8 @@ _OTHER_MEDIUM = {
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
-def _size(path: str, name: str, *, pictures: bool) -> int:
-    """The bytes of a video or picture. Raises `_NoVideoError`."""
+def _status(path: str, name: str, *, pictures: bool) -> os.stat_result:
+    """The size and time of a video or picture. Raises `_NoVideoError`."""
     if is_picture(path) != pictures:
         raise _NoVideoError(f"{name} {_OTHER_MEDIUM[pictures]}")
     try:
@@ -145,7 +147,7 @@ def _size(path: str, name: str, *, pictures: bool) -> int:
         ) from None
     if not stat.S_ISREG(status.st_mode):
         raise _NoVideoError(f"{name} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'a device')}, not a regular file")
-    return status.st_size
+    return status
 
 
 class _NoVideoError(Exception):
@@ -159,11 +161,15 @@ class _Folders:
         self._videos = str(videos)
         self._problems: dict[str, str] = {}  # why folders cannot be listed
         self._listed: dict[str, dict[str, str | tuple[str, ...]]] = {}
+        self._of_one_stem: dict[str, dict[str, list[str]]] = {}  # folder -> stem -> its files, where it has several
 
     def first(self, item: Item, *, pictures: bool) -> str:
         """The first of an item's files that is there, as it is named there. Raises `_NoVideoError`."""
-        names = chain(item.names, (item.source_video_id + ending for ending in item.extensions))
+        if (present := next(filter(None, map(self._find, map(_plain, item.names))), None)) is not None:
+            return present
+        names = (item.source_video_id + ending for ending in item.extensions)
         if (present := next(filter(None, map(self._find, map(_plain, names))), None)) is not None:
+            self._check_alone(present, item.extensions)
             return present
         folders = (os.path.dirname(_plain(name)) for name in item.files)
         if problem := next(filter(None, map(self._problems.get, folders)), None):
@@ -173,6 +179,16 @@ class _Folders:
             raise _NoVideoError(f"{other} {_OTHER_MEDIUM[pictures]}")
         named = " or ".join(item.files[:3]) + (" ..." if len(item.files) > 3 else "")
         raise _NoVideoError(f"missing: no {named} in its dataset's `videos`")
+
+    def _check_alone(self, present: str, extensions: Sequence[str]) -> None:
+        """Raise `_NoVideoError` where another file has the same name but for its ending: either may be meant."""
+        folder, name = os.path.split(present)
+        same = self._of_one_stem[folder].get(os.path.splitext(composed(name))[0], ())
+        if len(several := [other for other in same if os.path.splitext(other)[1].lower() in extensions]) > 1:
+            raise _NoVideoError(
+                f"several files may be it, {' and '.join(several)}: remove all but one, or name the right one in a "
+                "column of the table (`columns.video`)"
+            )
 
     def _find(self, path: str) -> str | None:
         """The path of a file as it is there, None where it is not. Raises `_NoVideoError` for two of one name.
@@ -195,6 +211,8 @@ class _Folders:
     def _list(self, folder: str) -> dict[str, str | tuple[str, ...]]:
         """The name in a folder, or the names, by their folded form: of a million files nearly always one."""
         names: dict[str, str | tuple[str, ...]] = {}
+        first: dict[str, str] = {}
+        several = self._of_one_stem[folder] = {}
         try:
             for name in sorted(os.listdir(os.path.join(self._videos, folder))):
                 folded = _folded(name)
@@ -203,6 +221,8 @@ class _Folders:
                 else:
                     other = names[folded]
                     names[folded] = (*((other,) if isinstance(other, str) else other), name)
+                if (before := first.setdefault(os.path.splitext(folded)[0], name)) is not name:
+                    several.setdefault(os.path.splitext(folded)[0], [before]).append(name)
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:

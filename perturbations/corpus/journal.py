@@ -1,15 +1,14 @@
 """The finished items of a shard: their journal, their marker, and their tar.
 
-The journal has one JSON line per item, written when it is finished, so that a killed job can resume. A line keeps only
-what was measured of an item. Everything else is computed again, so that the row of a resumed item equals the row of an
-uninterrupted one.
+The journal has one line per item, written when it is finished, so that a killed job can resume: a hash of the line, the
+recipe's id, and as JSON what was measured of the item. Everything else is computed again, so that the row of a resumed
+item equals the row of an uninterrupted one. An item whose line is not as it was written is made again.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,10 +19,6 @@ from perturbations.base import storage, tars
 from perturbations.base.records import DIGEST_LENGTH
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import VideoRow
-
-_LINE = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})(\{{.*\}})")
-"""The recipe's id, and what was measured."""
-
 
 Measured = dict[str, Any]
 """What was measured of an item: columns of its row."""
@@ -46,15 +41,13 @@ class Journal:
                 continue
             for recipe_id, measured in _entries(journal):
                 if recipe_id in recipe_ids:
-                    with suppress(ValueError):  # damaged: its item is made again
-                        self._finished[recipe_id] = json.loads(measured)
+                    self._finished[recipe_id] = json.loads(measured)
                 elif journal == path:
-                    others.append(f"{recipe_id}{measured}\n")
+                    others.append(f"{recipe_id}{measured}")
         if not self._finished:  # all are others' where the recipe is another one
             others = []
-        # Written again, so that the next line is not appended to a line that a kill cut short.
-        own = [_line(recipe_id, finished) for recipe_id, finished in self._finished.items()]
-        storage.write_text(path, "".join(others + own))
+        own = [_text(recipe_id, finished) for recipe_id, finished in self._finished.items()]
+        storage.write_journal(path, others + own)
 
     def find(self, recipe_id: str, file: Path | None) -> Measured | None:
         """What was measured of a finished item; None when it is not finished or its file has changed."""
@@ -77,7 +70,7 @@ class Journal:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
             torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed while it wrote
-            file.write(b"\n" * torn + _line(recipe_id, finished).encode())
+            file.write(b"\n" * torn + storage.journal_line(_text(recipe_id, finished)))
 
 
 def count(path: Path) -> int:
@@ -90,27 +83,43 @@ def count(path: Path) -> int:
     return 0
 
 
+def hashes(path: Path) -> set[str]:
+    """The SHA-256 of the files of a journal's items. Raises `OSError`."""
+    return {str(json.loads(measured).get("sha256")) for _, measured in _entries(path)}
+
+
+def forget(path: Path, recipe_ids: Collection[str]) -> None:
+    """Write a journal again without the lines of some recipes, and without damaged lines. Raises `OutputError`."""
+    texts = [text for text in storage.journal_lines(path) if text is not None]
+    storage.write_journal(path, [text for text in texts if text[:DIGEST_LENGTH] not in recipe_ids])
+
+
 def _entries(path: Path) -> Iterator[tuple[str, str]]:
-    """The recipe's id and the measured values of each whole line; the last one may be cut short."""
-    for line in path.read_text("utf-8", errors="replace").split("\n"):
-        if match := _LINE.fullmatch(line):
-            yield match[1], match[2]
+    """The recipe's id and the measured values of each line that is as it was written."""
+    for text in storage.journal_lines(path):
+        if text is not None:
+            yield text[:DIGEST_LENGTH], text[DIGEST_LENGTH:]
 
 
-def _line(recipe_id: str, finished: Measured) -> str:
-    return f"{recipe_id}{json.dumps(finished)}\n"
+def _text(recipe_id: str, finished: Measured) -> str:
+    return f"{recipe_id}{json.dumps(finished)}"
 
 
 # --- the files of finished clips --------------------------------------------------------------------------------------
 
 
 def write_marker(path: Path, rows: Iterable[VideoRow]) -> None:
-    """Write the marker of a shard beside its clips: an output of the job, so that a deleted folder is made again.
+    """Write the marker of a shard beside its clips: an output of the job, so that a deleted folder is made again."""
+    storage.write_text(path, marker_of((row.path, row.bytes) for row in rows))
 
-    It holds the name and the size of each clip; of clips in a tar it is the tar's index, `TAR/OFFSET/MEMBER`.
+
+def marker_of(clips: Iterable[tuple[str | None, int | None]]) -> str:
+    """The text of a marker of clips, each its path and its bytes: the name and the size of each clip that is stored.
+
+    Of clips in a tar it is the tar's index, `TAR/OFFSET/MEMBER`.
     """
-    sizes = {tars.from_folder(row.path): row.bytes for row in rows if row.path is not None}
-    storage.write_text(path, json.dumps(sizes, sort_keys=True, ensure_ascii=False) + "\n")
+    sizes = {tars.from_folder(path): size for path, size in clips if path is not None}
+    return json.dumps(sizes, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 # A job's clips may lie in one tar, in WebDataset's layout: a sample per clip, with one member `KEY.EXTENSION`. Its

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii
 from operator import attrgetter
@@ -13,7 +14,7 @@ from typing import TypeVar
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import layout
-from perturbations.manifest.kinds import CaptionRow, SourceRow
+from perturbations.manifest.kinds import CaptionRow, QuestionRow, SourceRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class ListedClip:
         path: of the video, as the configuration gives it.
         bytes: size of the video when the list was written, so that a replaced video is noticed; None for a demo video
             that has not been generated yet.
+        time_ns: when its content was changed, as far as known: the file's own time, or an earlier one where the content
+            was the same since. None for a demo video.
         start_s, end_s: the clip's span in the video in seconds; None: the video's beginning or end.
         split: the split's name.
     """
@@ -33,16 +36,17 @@ class ListedClip:
     source_video_id: str
     path: str
     bytes: int | None = None
+    time_ns: int | None = None
     start_s: float | None = None
     end_s: float | None = None
     split: str = ""
 
 
-_Line = TypeVar("_Line", ListedClip, CaptionRow, SourceRow)
+_Line = TypeVar("_Line", ListedClip, CaptionRow, QuestionRow, SourceRow)
 """Rows of sources are items that no job uses; such a caption's `item_id` is its own id."""
 
 
-def line(entry: ListedClip | CaptionRow | SourceRow) -> str:
+def line(entry: ListedClip | CaptionRow | QuestionRow | SourceRow) -> str:
     """An entry as a line of its file: JSON with sorted keys and no spaces.
 
     ASCII only: names may contain characters that some readers treat as line ends.
@@ -56,7 +60,7 @@ _OF_KIND = {
         attrgetter(*sorted(kind.__slots__)),
         "{" + ",".join(f'"{name}":%s' for name in sorted(kind.__slots__)) + "}\n",
     )
-    for kind in (ListedClip, CaptionRow, SourceRow)
+    for kind in (ListedClip, CaptionRow, QuestionRow, SourceRow)
 }
 """What takes the values out of an entry, and its line with a place for each."""
 
@@ -76,10 +80,21 @@ def write(path: Path, lines: Sequence[_Line]) -> None:
     storage.write_text_if_changed(path, ("".join(map(line, part)) for part in parts))
 
 
-def write_shards(folder: Path, lists: Mapping[str, Sequence[_Line]]) -> None:
-    """Write a list file per shard into a folder, and delete those of shards that are no more."""
+def write_shards(
+    folder: Path,
+    lists: Mapping[str, Sequence[_Line]],
+    corrected: Callable[[str, Sequence[_Line], Sequence[_Line]], Sequence[_Line]] | None = None,
+) -> None:
+    """Write a list file per shard into a folder, and delete those of shards that are no more.
+
+    `corrected` gives the lines to write from the shard, the lines before and those now, where these differ.
+    """
     for shard, lines in lists.items():
-        write(list_in(folder, shard), lines)
+        path = list_in(folder, shard)
+        if corrected and path.is_file() and path.read_bytes() != "".join(map(line, lines)).encode():
+            with suppress(ManifestError):
+                lines = corrected(shard, read(path, type(lines[0])), lines)
+        write(path, lines)
     for stale in {*shards(folder)} - {*lists}:
         list_in(folder, stale).unlink(missing_ok=True)  # another plan may be as far
 
@@ -90,12 +105,13 @@ def list_in(folder: Path, shard: str) -> Path:
 
 
 def read(path: Path, line: type[_Line]) -> list[_Line]:
-    """The lines of a list file. Raises `ManifestError` where there is none."""
+    """The lines of a list file. Raises `ManifestError` where there is none, or where it is damaged."""
     try:
-        lines = path.read_bytes().splitlines()
+        return [line(**json.loads(text)) for text in path.read_bytes().splitlines()]
     except FileNotFoundError:
         raise ManifestError(f"no such list file: {path}; run snakemake again, which writes it") from None
-    return [line(**json.loads(text)) for text in lines]
+    except (ValueError, TypeError):
+        raise ManifestError(f"{path} is damaged: run snakemake again, which writes it") from None
 
 
 def shards(folder: Path) -> list[str]:
@@ -125,9 +141,8 @@ def write_recipes(path: Path, recipes: Recipes) -> None:
 
 
 def read_recipes(path: Path) -> Recipes:
-    """What `write_recipes` wrote. Raises `ManifestError` where there is none."""
+    """What `write_recipes` wrote. Raises `ManifestError` where there is none, or where it is damaged."""
     try:
-        text = path.read_text("utf-8")
-    except OSError as error:
+        return dict(json.loads(line) for line in path.read_text("utf-8").splitlines())
+    except (OSError, ValueError, TypeError) as error:
         raise ManifestError(f"{path} holds no recipes: {error}; snakemake writes it again when it plans") from None
-    return dict(json.loads(line) for line in text.splitlines())

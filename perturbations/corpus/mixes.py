@@ -1,7 +1,4 @@
-"""Mixed benchmarks (MLVP, App. D.2): rows that point at videos of the single scenarios. No new video is rendered.
-
-NumPy is imported only when rows are drawn: Snakemake imports this module.
-"""
+"""Mixed benchmarks (MLVP, App. D.2): rows that point at videos of the single scenarios. No new video is rendered."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from dataclasses import fields
 from itertools import groupby
 from typing import TypeVar
 
+from perturbations.base import rng
 from perturbations.manifest.kinds import (
     SOURCE_STORAGE,
     ClipRow,
@@ -34,8 +32,6 @@ def mixed_severity(videos: Sequence[VideoRow], draw_of: str = "") -> Iterator[Mi
     A draw depends on the seed, the dataset, the item and the perturbation; `draw_of` names another draw than that of
     the manifest. A quarantined row that is drawn stays quarantined.
     """
-    from perturbations.base import rng  # late: it needs NumPy, which planning must not import
-
     for (item_id, name), rows in _grouped(videos, lambda row: (row.item_id, row.perturbation)):
         rows = sorted(rows, key=lambda row: row.severity)
         key = f"{rows[0].suite}/{name}/mixed_severity{draw_of}"
@@ -59,8 +55,6 @@ def mixed_types(
     `batches` of their ids. So the items perturbed at a share of 20 % are also perturbed at 40 %, with the same
     perturbation and severity. An item in no batch stays clean.
     """
-    from perturbations.base import rng  # late: it needs NumPy, which planning must not import
-
     drawn: dict[str, tuple[float, VideoRow]] = {}
     for item_id, rows in _grouped(videos, lambda row: row.item_id):
         rows = sorted(rows, key=lambda row: (row.perturbation, row.severity))

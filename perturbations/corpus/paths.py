@@ -28,8 +28,13 @@ def without_braces(what: str, path: Path) -> str:
 
 
 def check_folders(root: Path) -> None:
-    """Raise `ConfigError` where results cannot lie: Snakemake would end with a traceback."""
+    """Raise `ConfigError` where results cannot lie: Snakemake would end with a traceback.
+
+    Jobs know `root`, the prefix of a module, by the first of the folders of results in their paths.
+    """
     without_braces("the working directory", Path.cwd())
+    if taken := [name for name in TOP if name in root.parts]:
+        raise ConfigError(f"prefix: {root}: rename the folder `{taken[0]}`; the workflow has one of this name below it")
     for name in TOP:
         if (root / name).exists() and not (root / name).is_dir():
             raise ConfigError(f"cannot write {root / name}: it is a file, and no folder")

@@ -2,7 +2,7 @@
 
 A recipe names a perturbation, and only the registry knows its function. Snakemake compares the canonical JSON of
 recipes to decide whether a job must run again, and every manifest row keeps it. Rows may come from strangers: `parse`
-checks every recipe against the declarations. No NumPy: Snakemake imports this module.
+checks every recipe against the declarations.
 """
 
 from __future__ import annotations

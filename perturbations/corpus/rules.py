@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
-from snakemake.exceptions import WorkflowError
-
 from perturbations.base import shown
 from perturbations.base.errors import PerturbationError
 from perturbations.base.records import canonical
@@ -31,11 +29,14 @@ _WEIGHTS_MB = 4000
 
 @contextmanager
 def user_mistakes() -> Iterator[None]:
-    """The user's mistakes stop Snakemake with one message; also a decorator."""
+    """The user's mistakes stop Snakemake with one message; also a decorator.
+
+    Snakemake would add places in this package to an exception: its reader would look for the mistake there.
+    """
     try:
         yield
-    except PerturbationError as error:
-        raise WorkflowError(shown.lines(str(error))) from None
+    except (PerturbationError, OSError) as error:
+        raise SystemExit(shown.lines(str(error))) from None
 
 
 def doubled(value: int) -> Callable[..., int]:
@@ -113,6 +114,12 @@ class CorpusRules:
         """Settings: the dataset of a collection."""
         return canonical({"dataset": dataset_of(wildcards.dataset)})
 
+    def origin(self, wildcards: Wildcards) -> str:
+        """Settings: the dataset of a collection, how it is read, and what its captions are written in."""
+        dataset = dataset_of(wildcards.dataset)
+        own = self.config.datasets[dataset]
+        return canonical({"dataset": dataset, "adapter": own.adapter, "language": own.language})
+
     def of_shards(self, path: str) -> Callable[[Wildcards], list[str]]:
         """An input function: a path for each shard of a collection's clips, and of wildcards."""
         return lambda wildcards: _each(path, wildcards, self.plan(wildcards.dataset).shards)
@@ -132,6 +139,10 @@ class CorpusRules:
         plan = self._plans.get(wildcards.dataset)
         return plan.largest if plan else costs.UNKNOWN
 
+    def _shard_size(self, wildcards: Wildcards) -> int:
+        plan = self._plans.get(wildcards.dataset)
+        return plan.shard_size if plan else self.config.shard_size or sharding.derived_size(0)
+
     def _models(self, wildcards: Wildcards) -> int | None:
         """The memory in MB that a job takes for its pretrained models; None where it runs none."""
         if analysis := getattr(wildcards, "analysis", None):
@@ -148,7 +159,7 @@ class CorpusRules:
     def clips_minutes(self, wildcards: Wildcards, attempt: int) -> int:
         """Time of `sources`, `analyses` and `videos`."""
         models = self._models(wildcards) is not None
-        return costs.minutes(self._largest(wildcards), self.config.shard_size, models=models) << (attempt - 1)
+        return costs.minutes(self._largest(wildcards), self._shard_size(wildcards), models=models) << (attempt - 1)
 
     def clips_gpus(self, wildcards: Wildcards) -> int:
         """GPUs of `analyses` and `videos`."""

@@ -8,20 +8,26 @@ changes its own shard and usually no other.
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
+from perturbations.base import storage
+from perturbations.base.errors import ManifestError
 from perturbations.config import named_paths
 from perturbations.config.sections import Config
 from perturbations.corpus import costs, items, listed
+from perturbations.corpus.listed import ListedClip
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.listing import Listing, Rejected
-from perturbations.manifest import layout
+from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import MISSING, QUARANTINED, CaptionRow, SourceRow
 
 _T = TypeVar("_T")
@@ -38,6 +44,7 @@ class DatasetPlan:
     captions: int = 0  # that can be used
     rejected_captions: int = 0
     largest: costs.ClipSize = costs.UNKNOWN
+    shard_size: int = 100  # the most items per job
 
 
 def shards_of(
@@ -111,6 +118,17 @@ def dataset_of(collection: str) -> str:
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
+_SMALL = 10_000
+
+
+def derived_size(items: int) -> int:
+    """The most items per job of a dataset of so many: 100, doubled with each doubling of the dataset beyond 10,000.
+
+    So a perturbation of any dataset is a hundred to two hundred jobs, and planning takes seconds.
+    """
+    return 100 << max(0, math.ceil(math.log2(max(items, 1) / _SMALL)))
+
+
 def plan_clips(config: Config, collection: str) -> DatasetPlan:
     """Read a dataset's annotations, look for its videos, and write the lists of its clips and captions.
 
@@ -126,6 +144,7 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
     unusable, rejected_captions = listing.rejected_items(), listing.rejected_captions()
     _write_rejected(config, collection, "rejected_captions", rejected_captions)
     # Captions before clips, and no listing beside what is made of it: a million of each take much memory.
+    _write_questions(config, collection, listing)
     num_captions, num_listed = _write_captions(config, collection, listing), len(listing.items) + len(unusable)
     missing: list[Rejected] = []
     if drawn := datasets.get(dataset.adapter).synthetic:
@@ -135,8 +154,14 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
         clips, missing = items.locate(dataset, listing)
         largest = costs.largest(clips)
     del listing
-    shards = shards_of(clips, config.shard_size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)
-    listed.write_shards(config.at(layout.folder("shard_list", dataset=collection)), shards)
+    size = config.shard_size or derived_size(num_listed)
+    shards = shards_of(clips, size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)
+    times = config.at(layout.at("times", dataset=collection))
+    seen = _read_times(times)
+    corrected = partial(_with_known_times, config, collection, seen)
+    listed.write_shards(config.at(layout.folder("shard_list", dataset=collection)), shards, corrected)
+    if seen:
+        storage.write_text_if_changed(times, json.dumps(seen))
     _write_rejected(config, collection, "rejected", unusable, missing)
     cut_from = shards if dataset.has_spans else {}
     return DatasetPlan(
@@ -147,7 +172,46 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
         num_captions,
         len(rejected_captions),
         largest,
+        size,
     )
+
+
+_Times = dict[str, list[int | None]]
+"""Of a video's path, where its time is new and its content is not: that time, and the one that the list says."""
+
+
+def _read_times(path: Path) -> _Times:
+    with suppress(OSError, ValueError):
+        seen: _Times = json.loads(path.read_bytes())
+        return seen
+    return {}
+
+
+def _with_known_times(
+    config: Config, collection: str, seen: _Times, shard: str, before: Sequence[ListedClip], clips: Sequence[ListedClip]
+) -> list[ListedClip]:
+    """The clips of a shard, whose videos have the times before where only these are new: no job runs again for them.
+
+    The hash of the content decides, which `sources` has found; `seen` has those that were looked at, and gets more.
+    """
+    listed_before = {clip.item_id: clip for clip in before}
+    hashes: dict[str, str] = {}
+    part = config.at(layout.at("source_part", dataset=collection, shard=shard))
+    with suppress(ManifestError):
+        hashes.update(zip(*files.read_columns(part, "item_id", "sha256").to_pydict().values(), strict=True))
+
+    def known(clip: ListedClip) -> ListedClip:
+        own = listed_before.get(clip.item_id)
+        if own is None or own == clip or replace(clip, time_ns=own.time_ns) != own:
+            return clip
+        times = [clip.time_ns, own.time_ns]
+        with suppress(OSError):
+            if seen.get(clip.path) == times or storage.sha256(clip.path) == hashes.get(clip.item_id):
+                seen[clip.path] = times
+                return own
+        return clip
+
+    return [known(clip) for clip in clips]
 
 
 CAPTIONS_PER_JOB = 1000
@@ -162,6 +226,7 @@ def plan_captions(config: Config, collection: str) -> tuple[str, ...]:
         return (COMPOSED_SHARD,)
     listing = items.read(collection, config.datasets[collection], videos=False, places=config.places)
     _write_rejected(config, collection, "rejected_captions", listing.rejected_captions())
+    _write_questions(config, collection, listing)
     shards = shards_of(
         _captions(collection, listing),
         CAPTIONS_PER_JOB,
@@ -170,6 +235,12 @@ def plan_captions(config: Config, collection: str) -> tuple[str, ...]:
     )
     listed.write_shards(config.at(layout.folder("caption_list", dataset=collection)), shards)
     return tuple(shards)
+
+
+def _write_questions(config: Config, collection: str, listing: Listing) -> None:
+    """Write the list of all questions, of a set of questions."""
+    if datasets.get(config.datasets[dataset_of(collection)].adapter).questions:
+        listed.write(config.at(layout.at("all_questions", dataset=collection)), listing.questions)
 
 
 def _write_captions(config: Config, collection: str, listing: Listing) -> int:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
+from functools import cache, partial
+from itertools import islice, product
 
 from perturbations.base import features, shown
-from perturbations.base.errors import ConfigError, cut
+from perturbations.base.errors import ConfigError, cut, nearest, short
 from perturbations.config import sections as configuration
-from perturbations.corpus import caption_recipes, listed, recipe, sharding
+from perturbations.corpus import caption_recipes, listed, paths, recipe, sharding
+from perturbations.datasets import registry as datasets
 from perturbations.manifest import layout, skipped
 from perturbations.manifest.kinds import CaptionRow, SourceRow
+from perturbations.models import registry as models
 from perturbations.suites import registry
 from perturbations.text import scripts
 
@@ -36,16 +39,12 @@ class TargetWork:
         sizes: lines that say how much work they are.
         corpora: the corpora whose clips it makes, each a collection and a suite.
         clips: the other clips that it needs: collection, suite, perturbation, severity.
-        captions: the perturbed captions that it needs, each a collection and a suite.
-        rules: rules of features that it runs and whose models are looked for before a run.
     """
 
     files: list[str]
     sizes: tuple[str, ...] = ()
     corpora: tuple[tuple[str, str], ...] = ()
     clips: tuple[ClipScenario, ...] = ()
-    captions: tuple[tuple[str, str], ...] = ()
-    rules: tuple[str, ...] = ()
 
 
 WorkRequest = Callable[[], TargetWork]
@@ -74,10 +73,42 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
             yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
 
 
+def named(config: configuration.Config, names: Sequence[str]) -> list[TargetWork]:
+    """The work of targets that are named. Raises `ConfigError` for one that there is not, and as planning does."""
+    plans, caption_shards = cache(partial(sharding.plan_clips, config)), cache(partial(sharding.plan_captions, config))
+    known = {name: request for name, _, request in menu(config, plans, caption_shards)}
+    for name in names:
+        if name not in known:
+            raise ConfigError(no_target(config, name, known))
+    return [known[name]() for name in dict.fromkeys(names)]
+
+
+def near(word: str, known: Iterable[str]) -> list[str]:
+    """The targets that a mistyped one may mean: those of the same words in another order, or of similar letters."""
+    names = list(known)
+    words = sorted(word.split("_"))
+    return [name for name in names if sorted(name.split("_")) == words] or nearest(word, names)
+
+
+def no_target(config: configuration.Config, word: str, known: Iterable[str]) -> str:
+    """Why there is no target of a name, and which may have been meant."""
+    names = list(known)
+    reason, meant = f"no target {short(word)}", near(word, names)
+    for suite, dataset in product(registry.suites(), config.datasets):
+        kind = word.removesuffix(f"{suite}_{dataset}")
+        if kind in ("", "text_", "multimodal_") and kind != word:
+            others = [name for name in names if name.startswith(kind) and name.endswith(f"_{dataset}")]
+            meant = others if kind else meant
+            why = f"{suite} perturbs no captions" if suite in config.suites else f"`suites` has no {suite}"
+            reason = f"{reason}: {why}"
+    hint = f"; did you mean {' or '.join(meant[:3])}?" if meant else ""
+    return f"{reason}{hint or '.'} `snakemake --list-target-rules` lists them"
+
+
 def _first_look(config: configuration.Config) -> tuple[str, str]:
     """The suite and the dataset of the default target: those of the demo, or else the first that are configured."""
     suite = "mlvp" if "mlvp" in config.suites else next(iter(config.suites))
-    return suite, "demo" if "demo" in config.datasets else next(iter(config.datasets))
+    return suite, config.first_dataset
 
 
 def _of_suite(
@@ -126,8 +157,6 @@ def together(works: Sequence[TargetWork]) -> TargetWork:
         tuple(line for work in works for line in work.sizes),
         tuple(corpus for work in works for corpus in work.corpora),
         tuple(scenario for work in works for scenario in work.clips),
-        tuple(captions for work in works for captions in work.captions),
-        tuple(rule for work in works for rule in work.rules),
     )
 
 
@@ -149,10 +178,15 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     files = [
         *_main_objects(config, suite, dataset),
         *whole,
-        *(layout.at(kind, dataset=dataset) for kind in ("sources", "captions", "qrels")),
+        *(layout.at(kind, dataset=dataset) for kind in ("sources", "captions", "qrels", *_questions(config, dataset))),
         *(layout.at(kind, dataset=dataset, suite=suite) for kind in kinds),
     ]
     return TargetWork(files, tuple(sizes), tuple((collection, suite) for collection in (dataset, *videos)))
+
+
+def _questions(config: configuration.Config, dataset: str) -> tuple[str, ...]:
+    """The manifest of a dataset's questions, where it has some."""
+    return ("questions",) if datasets.get(config.datasets[dataset].adapter).questions else ()
 
 
 def _main_objects(config: configuration.Config, suite: str, dataset: str) -> list[str]:
@@ -209,15 +243,25 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     shards, folder = caption_shards(dataset), config.at(layout.folder("caption_list", dataset=dataset))
     number = sum(listed.counts(folder).values())
     sizes = [f"captions of {suite} on {dataset}: {number:,} x {scenarios} = {number * scenarios:,}"]
-    sizes += skipped_lines(config, suite, dataset)
+    sizes += [*_models_of_texts(config, suite, dataset), *skipped_lines(config, suite, dataset)]
     # Their order in the shards is that of a hash: the first ones are a sample.
     members = (row.text for shard in shards for row in listed.read(listed.list_in(folder, shard), CaptionRow))
     sizes += _of_another_script(config, dataset, [*islice(members, _LOOKED_AT)])
     sizes += _unusable(config, dataset, "rejected_captions")
     kinds = ("texts", "text_statistics", "caption_pairs")
     files = [layout.at(kind, dataset=dataset, suite=suite) for kind in kinds]
-    files += [layout.at(kind, dataset=dataset) for kind in ("captions_quarantine", "captions_checked")]
-    return TargetWork(files, tuple(sizes), captions=((dataset, suite),))
+    of_dataset = ("captions_quarantine", "captions_checked", *_questions(config, dataset))
+    files += [layout.at(kind, dataset=dataset) for kind in of_dataset]
+    return TargetWork(files, tuple(sizes))
+
+
+def _models_of_texts(config: configuration.Config, suite: str, dataset: str) -> Iterator[str]:
+    """The models that perturb captions, those that stand in for the paper's being named so."""
+    recipes = paths.texts_of_recipes(config, dataset, suite).values()
+    if names := sorted({name for text in recipes for name in json.loads(text)["players"].values()}):
+        stand_ins, backend = models.stand_ins(), config.backends.captions.backend
+        listed_names = ", ".join(f"{name} (a stand-in)" if name in stand_ins else name for name in names)
+        yield f"models of captions, as backends.captions.backend: {backend}: {listed_names}"
 
 
 def skipped_lines(config: configuration.Config, suite: str, dataset: str) -> list[str]:

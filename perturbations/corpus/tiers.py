@@ -1,4 +1,4 @@
-"""How clips are stored, as a part of their recipe. No NumPy: Snakemake imports this module."""
+"""How clips are stored, as a part of their recipe."""
 
 from __future__ import annotations
 

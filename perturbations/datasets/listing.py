@@ -13,6 +13,7 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
 from perturbations.base.storage import composed
+from perturbations.manifest.kinds import QuestionRow
 
 VIDEO_EXTENSIONS = (
     *(".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv"),
@@ -82,10 +83,12 @@ class Listing:
     """Every annotated entry, as an item or as rejected.
 
     `place` is the name of the annotations' file, and `empty` where it has the empty captions of items of several rows.
+    `questions` are those of sets of questions.
     """
 
     items: tuple[Item, ...]
     rejected: tuple[Rejected, ...]
+    questions: tuple[QuestionRow, ...] = ()
     place: str = field(default="", compare=False)
     empty: Mapping[str, AnnotationPlace] = field(default_factory=dict, compare=False)
 
@@ -123,6 +126,7 @@ class Collector:
     place: Path
     items: dict[str, Item] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
+    questions: list[QuestionRow] = field(default_factory=list)
     malformed: list[str] = field(default_factory=list)  # the first of them
     num_malformed: int = 0
     texts: dict[str, dict[str, AnnotationPlace]] = field(

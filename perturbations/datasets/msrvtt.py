@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from perturbations.datasets.listing import Collector, Item
-from perturbations.datasets.parsing import checked, table
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
+from perturbations.datasets import folder
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item
+from perturbations.datasets.parsing import checked, json_rows, table
+from perturbations.datasets.registry import Adapter, ColumnsSection, Dataset, annotations_of, split_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
-    """JSFusion's 1k-A: one caption per video."""
-    columns = ("key", "video_id", "sentence")
-    for where, row in checked(
-        collector, table(annotations_of(dataset), columns), "video_id", columns, caption="sentence"
-    ):
+    """JSFusion's 1k-A, with one caption per video; or a split of the official JSON, with all of them."""
+    path = annotations_of(dataset)
+    if _is_official(dataset):
+        columns = ColumnsSection(item_id="video_id")
+        rows = json_rows(path, split_of(dataset), columns.item_id, [columns.caption])
+        folder.add_rows(rows, columns, VIDEO_EXTENSIONS, collector)
+        return
+    names = ("key", "video_id", "sentence")
+    for where, row in checked(collector, table(path, names), "video_id", names, caption="sentence"):
         item_id, text = row["video_id"], row["sentence"].strip()
         collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (text,), caption_key=row["key"], where=where))
+
+
+def _is_official(dataset: Dataset) -> bool:
+    return dataset.annotations is not None and dataset.annotations.suffix.lower() == ".json"
 
 
 ADAPTER = Adapter(
@@ -22,8 +31,8 @@ ADAPTER = Adapter(
     title="MSR-VTT",
     reference="Xu et al., CVPR 2016; the split 1k-A of JSFusion (Yu et al., ECCV 2018)",
     url="https://openaccess.thecvf.com/content_cvpr_2016/html/Xu_MSR-VTT_A_Large_CVPR_2016_paper.html",
-    annotations="MSRVTT_JSFUSION_test.csv",
+    annotations="MSRVTT_JSFUSION_test.csv, or the official test_videodatainfo.json and train_val_videodatainfo.json",
     published="1,000 clips with one caption each",
-    split="1k-A",
+    split=lambda dataset: "test" if _is_official(dataset) else "1k-A",
     read=read,
 )

@@ -16,6 +16,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
     collector.place = dataset.ids  # the entries are the lines of this file
     for number, item_id in lines(dataset.ids):
         texts = captions_of.get(composed(item_id))
+        texts = [texts] if isinstance(texts, str) else texts
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
             collector.reject(number, item_id, f"no list of captions in {annotations_of(dataset).name}")
             continue

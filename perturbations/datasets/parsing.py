@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
@@ -50,10 +51,9 @@ def _opened(path: Path, newline: str) -> Iterator[IO[str]]:
             yield file
     except UnicodeDecodeError:
         line, byte, mark = _undecodable(path)
-        other = (
-            "; it is UTF-16: save it as UTF-8" if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
-        )
-        raise AnnotationError(f"{path} is not a UTF-8 text file: line {line}, byte {byte}{other}") from None
+        other = "it is UTF-16: " if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
+        where = f"line {line}, byte {byte} of the file"
+        raise AnnotationError(f"{path} is not a UTF-8 text file: {where}; {other}save it as UTF-8") from None
     except OSError as error:
         raise AnnotationError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -89,38 +89,88 @@ def whole_json(path: Path, expected: type[_Value], description: str) -> _Value:
     return value
 
 
-def json_rows(path: Path, split: str | None) -> Iterator[tuple[AnnotationPlace, object]]:
-    """The places and entries of a JSON list, or of one of the lists that an object has by their splits.
+Rows = Iterable[tuple[AnnotationPlace, object]]
+"""The places of entries, and the entries."""
 
-    Without a split these are the entries of all lists.
+
+def json_rows(path: Path, split: str | None, item_id: str, captions: Sequence[str]) -> Rows:
+    """The places and entries of a file of captions in JSON; of one with splits those of `split`, or of all for None.
+
+    See `json_splits` for the forms and for `captions`. Where ids are keys, entries have them as `item_id`, and texts
+    as the first of `captions`.
+    """
+    by_split = json_splits(path, item_id, captions)
+    if split is None or [*by_split] == [""]:
+        return chain.from_iterable(by_split.values())
+    if split not in by_split:
+        keys = ", ".join(map(short, [*by_split][:_SHOWN])) + (", ..." if len(by_split) > _SHOWN else "")
+        raise AnnotationError(
+            f"{path} has entries below {keys}, none below {short(split)}: the dataset's `split` says which to read "
+            "(datasets.<name>.split in config.yaml)"
+        )
+    return by_split[split]
+
+
+def json_splits(path: Path, item_id: str, captions: Sequence[str]) -> dict[str, Rows]:
+    """The entries of a file of captions in JSON by their splits; by "" where it has none.
+
+    It is a list of objects; an object from ids to captions, lists of captions, or objects with one of the members
+    `captions`; an object of any of these, one per split; or MSR-VTT's own form, of `videos` with their splits and
+    `sentences`. Raises `AnnotationError` for other forms.
     """
     value = _json(path)
     if isinstance(value, list):
-        yield from ((f"entry {number}", row) for number, row in enumerate(value))
-        return
-    names = _splits(path, value)
-    if split is not None and split not in names:
-        keys = ", ".join(map(short, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
-        raise AnnotationError(f"{path} has its entries below {keys}: the dataset's `split` says below which of them")
-    for name in names if split is None else [split]:
-        yield from ((f"{name}, entry {number}", row) for number, row in enumerate(value[name]))
-
-
-def json_splits(path: Path) -> list[str]:
-    """The keys of an object whose values are lists; none of a JSON list."""
-    value = _json(path)
-    return [] if isinstance(value, list) else _splits(path, value)
-
-
-def _splits(path: Path, value: object) -> list[str]:
-    what = "a list of objects, or an object of such lists, one per split"
+        return {"": _numbered("entry", value)}
+    what = "a list of objects, an object from ids to captions, or an object of these, one per split"
     if not isinstance(value, dict):
         raise AnnotationError(f"{path} must be {what}, not a {type(value).__name__}")
-    if other := [key for key, entries in value.items() if not isinstance(entries, list)]:
-        raise AnnotationError(
-            f"{path} must be {what}: below {short(other[0])} is a {type(value[other[0]]).__name__}, not a list"
-        )
-    return list(value)
+    videos, sentences = value.get("videos"), value.get("sentences")
+    if isinstance(videos, list) and isinstance(sentences, list):
+        return _sentences_by_split(videos, sentences)
+    if (by_id := _by_id(value, item_id, captions)) is not None:
+        return {"": by_id}
+    by_split = {
+        name: _numbered(f"{name}, entry", entries) if isinstance(entries, list) else _by_id(entries, item_id, captions)
+        for name, entries in value.items()
+    }
+    are_lists = any(isinstance(entries, list) for entries in value.values())
+    for name, entries in value.items():
+        if by_split[name] is None or (are_lists and not isinstance(entries, list)):
+            kind = type(entries).__name__
+            raise AnnotationError(f"{path} must be {what}: below {short(name)} is a {kind}, not a list")
+    return {name: entries or [] for name, entries in by_split.items()}
+
+
+def _numbered(what: str, entries: Iterable[object]) -> Rows:
+    return [(f"{what} {number}", entry) for number, entry in enumerate(entries)]
+
+
+def _by_id(value: object, item_id: str, captions: Sequence[str]) -> Rows | None:
+    """The entries of an object from ids to captions; None where it is another one."""
+    if not isinstance(value, dict) or any(name in value for name in (item_id, *captions)):
+        return None
+    has_texts = any(
+        isinstance(text, str) for own in value.values() for text in (own if isinstance(own, list) else [own])
+    )
+    has_objects = value and all(
+        isinstance(own, dict) and any(name in own for name in captions) for own in value.values()
+    )
+    if not has_texts and not has_objects:
+        return None
+    return [
+        (f"id {short(key)}", {item_id: key, **(own if has_objects else {captions[0]: own})})
+        for key, own in value.items()
+    ]
+
+
+def _sentences_by_split(videos: Iterable[object], sentences: Iterable[object]) -> dict[str, Rows]:
+    """The sentences of MSR-VTT's own file by the splits of their videos; by "" where videos have none."""
+    splits = {str(video.get("video_id")): video.get("split") for video in videos if isinstance(video, dict)}
+    by_split: dict[str, list[tuple[AnnotationPlace, object]]] = {}
+    for where, sentence in _numbered("sentence", sentences):
+        split = splits.get(str(sentence.get("video_id"))) if isinstance(sentence, dict) else None
+        by_split.setdefault(split if isinstance(split, str) else "", []).append((where, sentence))
+    return dict(by_split)
 
 
 def _json(path: Path) -> Any:
@@ -208,9 +258,13 @@ def _csv_reader(path: Path, delimiter: str) -> Iterator[_csv.Reader]:
 def check_header(path: Path, required: Iterable[str], header: Sequence[str | None], way_out: str = "") -> None:
     """Raise `AnnotationError` unless the header has each of the columns, once."""
     if missing := [column for column in required if column not in header]:
+        if blank := [name for name in header if name and name != name.strip() and name.strip() in missing]:
+            raise AnnotationError(
+                f"{path}: the header has a blank in {short(blank[0])}: remove it, or name the column so"
+            )
         raise AnnotationError(
             f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
-            + (of_separator(header) or did_you_mean(missing[0], [name for name in header if name]) + way_out)
+            + (of_separator(header) or f"{did_you_mean(missing[0], filter(None, header))}{way_out}".replace("?.", "?"))
         )
     if repeated := [column for column in required if header.count(column) > 1]:
         raise AnnotationError(f"{path} has the column {short(repeated[0])} twice; its header is {short(list(header))}")
@@ -255,8 +309,18 @@ def _parquet_file(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path, **options) as file:
             yield file
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise AnnotationError(f"{path}: {_REASONS[type(error)]}") from None
     except (OSError, pa.ArrowException) as error:
         raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}") from error
+
+
+_REASONS = {
+    FileNotFoundError: "no such file",
+    IsADirectoryError: "a directory, and no file",
+    PermissionError: "not readable",
+}
+"""Arrow's own messages call each of these no Parquet file."""
 
 
 def _check_kinds(path: Path, required: Sequence[str], lists: Collection[str], schema: pa.Schema) -> None:

@@ -22,6 +22,10 @@ _OWN = {
         *("activitynet", "coco", "didemo", "egocvr", "flickr30k", "folder", "lsmdc", "msrvtt", "msvd", "pictures"),
         *("webvid_covr", "youcook2"),
     ),
+    **things.in_package(
+        "perturbations.questions.adapters",
+        *("egoschema", "mvbench", "next_qa", "perception_test", "questions", "video_mme"),
+    ),
     "demo": "perturbations.demo.adapter",
 }
 
@@ -58,8 +62,8 @@ class Dataset(Strict):
     videos: Path | None = Field(None, description="the directory that holds the videos")
     split: str | None = Field(
         None,
-        description="the split's name for the manifests; youcook2's official JSON: which subset to read; folder, "
-        "pictures: the key of the entries, where a JSON file has them below keys",
+        description="the split's name for the manifests; youcook2's and msrvtt's official JSON: which split to read; "
+        "folder, pictures: the key of the entries, where a JSON file has them by splits",
     )
     ids: Path | None = Field(
         None,
@@ -164,7 +168,8 @@ class Adapter:
         published: the size of the published split.
         read: the function (dataset, collector) that lists every entry of the annotations: as an item, or with the
             reason why it cannot be used.
-        split: the split's name for the manifests, where the configuration has none.
+        split: the split's name for the manifests, where the configuration has none, or a function of the dataset that
+            returns it.
         needs: paths that the configuration must have.
         takes: further keys that it may have, of `ids`, `columns`, `captions` and `clips`; the others refuse them.
         settings: the keys that `config.yaml` may have: a subclass of `Dataset` adds keys.
@@ -174,6 +179,8 @@ class Adapter:
         pictures: whether items are pictures, each a clip of one frame.
         synthetic: width, height and frames of each clip, where the package draws the videos itself.
         families: a function of a dataset that can have families: all their members, in order; none where it has none.
+        questions: whether its entries are questions of multiple choice, which the collector is given too.
+        takes_folder: whether the annotations may be a folder of files.
         whole: a function of the dataset: why its items are whole videos, not parts; None where they are parts.
     """
 
@@ -184,7 +191,7 @@ class Adapter:
     published: str
     read: Callable[[Dataset, Collector], None]
     url: str = ""
-    split: str = "test"
+    split: str | Callable[[Dataset], str] = "test"
     needs: tuple[str, ...] = ("annotations", "videos")
     takes: tuple[str, ...] = ()
     settings: type[Dataset] = Dataset
@@ -194,6 +201,8 @@ class Adapter:
     pictures: bool = False
     synthetic: tuple[int, int, int] | None = None
     families: Callable[[Dataset], Sequence[FamilyMember]] | None = None
+    questions: bool = False
+    takes_folder: bool = False
     whole: Callable[[Dataset], str | None] = _needs_spans
 
 
@@ -241,4 +250,5 @@ def annotations_of(dataset: Dataset) -> Path:
 
 def split_of(dataset: Dataset) -> str:
     """The split's name: the configuration's, or the name of the split that the papers evaluate."""
-    return dataset.split or get(dataset.adapter).split
+    split = get(dataset.adapter).split
+    return dataset.split or (split(dataset) if callable(split) else split)

@@ -1,4 +1,4 @@
-"""The scenes that the package draws itself."""
+"""The synthetic scenes."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
         nargs="*",
         default=[],
         type=Path,
-        help="manifests of results, folders that hold them with their ranks, as of `score`, and mteb's .json",
+        help="manifests of results, folders that hold them, as of `score` and `answers`, and mteb's .json",
     )
     parser.add_argument(
         "--ranks", nargs="*", default=[], type=Path, help="manifests of their ranks; results without have no intervals"
@@ -139,13 +139,17 @@ def add(commands: Commands) -> None:
 
 def _report(options: argparse.Namespace) -> int:
     from perturbations.evaluation import jobs
+    from perturbations.manifest import files
 
     if not options.results and not options.datasets:
         raise ConfigError("give --results, or --datasets, or both")
     folders = [path for path in options.results if path.is_dir()]
     results = [path / layout.name("results") if path in folders else path for path in options.results]
+    answers = [path for path in results if path.suffix == ".parquet" and files.kind_of(path).name == "answer_results"]
+    folders = [folder for folder in folders if folder / layout.name("results") not in answers]
     ranks = [*options.ranks, *(folder / layout.name("ranks") for folder in folders)]
-    jobs.results_page(datasets=options.datasets, results=results, ranks=ranks, page=options.output)
+    results = [path for path in results if path not in answers]
+    jobs.results_page(datasets=options.datasets, results=results, ranks=ranks, page=options.output, answers=answers)
     return 0
 
 

@@ -194,18 +194,23 @@ def results(
 
     about: dict[str, object] = {**provenance(results), sets.SET: {SKIPPED: skipped or []}}
     of_ranks = [ranks_of(path) for path in parts]
-    for path in of_ranks:
-        files.check_part(path, RANKS)
     rows = [replace(row, protocol=protocol) for part in parts for row in files.read_part(part, RESULTS)]
     result_sets.check(rows)
-    rows = result_sets.with_clean(rows, (row for path in of_ranks for row in files.rows_as_stored(path, RANKS)))
+    rows = result_sets.with_clean(rows, (row for path in of_ranks for row in files.read_part(path, RANKS)))
     content = sorted([row.recipe_id, row.queries, row.recall_at_1, row.recall_at_10] for row in rows)
     about |= sets.together([results.name, ranks.name], content)
     files.write(results, RESULTS, rows, about)
     files.concatenate(of_ranks, ranks, RANKS, about)
 
 
-def results_page(*, datasets: Sequence[str], results: Sequence[Path], ranks: Sequence[Path], page: Path) -> None:
+def results_page(
+    *,
+    datasets: Sequence[str],
+    results: Sequence[Path],
+    ranks: Sequence[Path],
+    page: Path,
+    answers: Sequence[Path] = (),
+) -> None:
     """Write the page of results, with what the corpora of `datasets` left out, and beside it its tables."""
     from perturbations.evaluation.page import page as pages
 
@@ -219,4 +224,5 @@ def results_page(*, datasets: Sequence[str], results: Sequence[Path], ranks: Seq
         statistics=of("text_statistics"),
         quarantine=[*of("captions_quarantine"), *of("quarantine")],
         queries=of("composed_queries"),
+        answers=answers,
     )

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from perturbations.base import storage
 from perturbations.base.errors import ConfigError
 from perturbations.base.shown import plural
 from perturbations.composed.sources import check, gives_splits
@@ -23,6 +25,7 @@ from perturbations.corpus.targets import (
     together,
     whole_collections,
 )
+from perturbations.datasets.registry import Dataset
 from perturbations.evaluation import composed_plan, planning
 from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.protocols import registry as protocols
@@ -215,15 +218,13 @@ def _composed(config: configuration.Config, dataset: str, plans: Plans, caption_
         files += _made_from(alone, dataset, COMPOSED, plans, caption_shards)
     return TargetWork(
         [*composed_plan.split_files(dataset), *files],
-        (f"composed retrieval on {dataset}, perturbed: {size}",),
+        (f"composed retrieval on {dataset}, perturbed: {size}", *planning.model_lines(config)),
         clips=tuple(
             (collection, *half)
             for half, _ in map(composed_plan.halves, runs)
             if half is not None
             for collection in (dataset, *whole_collections(config, half[0], dataset))
         ),
-        captions=tuple((own, suite) for suite in suites),
-        rules=("composed_split", "evaluate"),
     )
 
 
@@ -257,14 +258,11 @@ def results(
     sizes += planning.other_severities(config, dataset)
     suites = planning.suites_of(config, "captions")
     sizes += [line for suite in suites for line in skipped_lines(config, suite, dataset)]
+    sizes += planning.model_lines(config)
     return TargetWork(
         [path for own in models.values() for path in _made_from(own, dataset, kind, plans, caption_shards)],
         tuple(sizes),
         clips=tuple(_clips(config, dataset)),
-        captions=tuple(
-            (dataset, run.suite) for run in scenarios if planning.perturbs("captions", run.direction, run.side)
-        ),
-        rules=("evaluate",),
     )
 
 
@@ -274,17 +272,28 @@ def _check_protocol(config: configuration.Config, dataset: str) -> None:
     if protocol is None or config.datasets[dataset].adapter == "demo":
         return
     videos = {suite: config.suites[suite].perturbations for suite in planning.suites_of(config, "clips")}
+    listing = _listing(config.datasets[dataset])
+    same = [name for name, own in config.datasets.items() if _listing(own) == listing]
     lacking = [
         line
         for own in planning.models(config).values()
         for line in protocols.lacking(
-            protocol, own.evaluation.model_dump(mode="json"), dataset, config.datasets[dataset].donors, videos
+            protocol, own.evaluation.model_dump(mode="json"), dataset, config.datasets[dataset].donors, videos, same
         )
     ]
     if lacking:
         raise ConfigError(
             "\n".join(dict.fromkeys(config.places.before("evaluation.protocol", line) for line in lacking))
         )
+
+
+def _listing(dataset: Dataset) -> dict[str, Any]:
+    """What decides which items a dataset lists, whatever it is called and wherever its files lie."""
+    settings = dataset.model_dump(exclude={"donors", "max_failed_items", "language"})
+    if dataset.annotations is not None:
+        del settings["videos"]
+    files = {name: path for name in ("annotations", "ids") if (path := settings[name]) is not None}
+    return settings | {name: storage.sha256(path) if path.is_file() else path for name, path in files.items()}
 
 
 def _check_captions(config: configuration.Config, run: Run, plans: Plans, kind: str) -> None:

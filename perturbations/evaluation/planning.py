@@ -78,6 +78,20 @@ def models(config: configuration.Config) -> dict[str, configuration.Config]:
     return {model_key(own): own for own in (config.model_copy(update={"evaluation": own}) for own in sections)}
 
 
+def model_lines(config: configuration.Config) -> list[str]:
+    """The model that each evaluation loads, a line each."""
+    lines = []
+    for key, own in config.evaluation.each_model():
+        name = f"{key}{'backbone' if config.evaluation.models else 'pretrained'}"
+        stand_in = (
+            "a stand-in, the small encoder that the workflow trains on the demo's scenes; "
+            f"{name} names a real one, and `perturb score` takes features of any"
+        )
+        tuned = f" with {own.checkpoint}" if own.checkpoint else ""
+        lines.append(f"model of the evaluation: {own.pretrained or stand_in}{tuned}")
+    return lines
+
+
 _READABLE = 64
 """The most letters of a key before its hash: the names of a folder and a file can be very long."""
 

@@ -34,16 +34,15 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file():
             own = _read(path)
-            # Written again, so that the next line is not appended to a line that a kill cut short.
-            storage.write_text(path, "".join(_line(key, finished) for key, finished in own.items()))
+            storage.write_journal(path, [_text(key, finished) for key, finished in own.items()])
             self._done |= own
 
     def once(self, key: str, make: Callable[[], list[Finished]]) -> list[Finished]:
         """What `make` gives, or gave before under this key."""
         if key not in self._done:
             self._done[key] = make()
-            with storage.output_errors(self._path), self._path.open("a", encoding="utf-8") as file:
-                file.write(_line(key, self._done[key]))
+            with storage.output_errors(self._path), self._path.open("ab") as file:
+                file.write(storage.journal_line(_text(key, self._done[key])))
         return self._done[key]
 
 
@@ -53,19 +52,19 @@ def other_journals(journal: Path) -> list[Path]:
     return [path for path in layout.journals_in(journal.parent) if path != journal and not storage.is_leftover(path)]
 
 
-def _line(key: str, runs: Iterable[Finished]) -> str:
-    return json.dumps([key, [[asdict(row), queries] for row, queries in runs]], ensure_ascii=False) + "\n"
+def _text(key: str, runs: Iterable[Finished]) -> str:
+    return json.dumps([key, [[asdict(row), queries] for row, queries in runs]])
 
 
 def _read(journal: Path) -> dict[str, list[Finished]]:
     """The results in a journal that another job may be writing."""
     done: dict[str, list[Finished]] = {}
-    for line in journal.read_text("utf-8", errors="replace").split("\n"):
+    for text in storage.journal_lines(journal):
         try:
-            key, runs = json.loads(line)
+            key, runs = json.loads(text or "")
             done[key] = [(ResultRow(**row), queries) for row, queries in runs]
         except (ValueError, TypeError):
-            continue  # the process was killed while it wrote this line
+            continue  # the line is not as it was written, or another version's
     return done
 
 

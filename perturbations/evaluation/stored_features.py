@@ -55,7 +55,7 @@ class StoredFeatures:
         """Itself; raises `AnnotationError` where an id repeats."""
         repeated = [name for name, rows in _places(self.ids).items() if len(rows) > 1]
         if repeated:
-            raise AnnotationError(f"{self.path} has {len(repeated):,} ids twice: {', '.join(map(short, repeated[:3]))}")
+            raise AnnotationError(f"{self.path} has ids in two rows: {', '.join(map(short, repeated[:3]))}")
         return self
 
     def place(self, row: int) -> str:
@@ -179,6 +179,9 @@ def _places(names: Sequence[str]) -> dict[str, list[int]]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+_FORM = '. A row is an id and a list of numbers, such as one,"[0.1, 0.2]"'
+
+
 def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, Any]]:
     """The place, the id and the list of each row, which a CSV has as text; without `lists` the list is empty."""
     is_parquet = path.suffix.lower() == ".parquet"
@@ -188,7 +191,7 @@ def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, Any]]:
     if key is None:
         raise AnnotationError(f"{path} has no column {' or '.join(map(repr, _COLUMNS))}; its header is {short(header)}")
     needed: tuple[str, ...] = (key, _COLUMNS[key]) if lists else (key,)
-    rows = parsing.parquet(path, needed, needed[1:]) if is_parquet else parsing.table(path, needed, way_out="")
+    rows = parsing.parquet(path, needed, needed[1:]) if is_parquet else parsing.table(path, needed, way_out=_FORM)
     for place, row in rows:
         where = f"line {place}" if isinstance(place, int) else str(place)
         if not isinstance(row, dict) or None in row or any(name not in row for name in needed):
@@ -206,7 +209,8 @@ def _from_lists(path: Path) -> StoredFeatures:
         try:
             row = np.asarray(json.loads(values) if isinstance(values, str) else values)
         except (ValueError, TypeError, RecursionError):
-            raise AnnotationError(f"{place}: no list of numbers, or one that is cut short: {short(values)}") from None
+            form = 'no list of numbers such as "[0.1, 0.2]", or one that is cut short'
+            raise AnnotationError(f"{place}: {form}: {short(values)}") from None
         _check_shape(place, (1, *row.shape))
         if rows and row.shape != rows[0].shape:
             raise AnnotationError(f"{place}: {_sizes(row.shape)} values, the rows before have {_sizes(rows[0].shape)}")
@@ -257,7 +261,9 @@ def _from_tensor(path: Path, named: Path) -> StoredFeatures:
     if ids is None:
         beside = named.with_suffix(".csv") if named == path else named
         if not beside.is_file():
-            raise AnnotationError(f"{path} has no ids: {beside} must list them, in the column id")
+            saved = f", or save both in one file: numpy.savez({path.name!r}, ids=ids, features=features)"
+            hint = saved if path.suffix == ".npz" else ""
+            raise AnnotationError(f"{path} has no ids: {beside} must list them, in the column id{hint}")
         if not lists_ids(beside):
             raise AnnotationError(f"{path} has no ids, and {beside} has features of its own: give one another name")
         ids = tuple(key for _, key, _ in _listed(beside, lists=False))

@@ -24,13 +24,16 @@ from perturbations.exports.corpus import ExportedClip, ExportedCorpus, PairedTex
 from perturbations.exports.registry import Exported, Request
 from perturbations.exports.videos import VideoFile
 from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import COMPLETE, VideoRow
+from perturbations.manifest.companions import companion
+from perturbations.manifest.kinds import COMPLETE, QUESTIONS, QuestionRow, VideoRow
+from perturbations.text import tables
 
 _TASKS = "tasks.py"
 _DESCRIBED = "tasks.json"
 _GROUP_BYTES = 64_000_000  # of videos in a row group, which readers hold in memory
 
 _TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
+_TOP_RANKED = pa.schema([("query-id", pa.string()), ("corpus-ids", pa.list_(pa.string()))])
 _QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("score", pa.int32())])
 
 _Caption = tuple[str, str, str]
@@ -46,12 +49,12 @@ _Videos = tuple[list[Path], set[str]]
 
 
 def write_videos(request: Request) -> Exported:
-    """Write the tasks of perturbed videos: as queries for captions, as the corpus of captions, and for clean ones.
+    """Write the tasks of perturbed videos: as queries for captions, and as the corpus of captions.
 
-    The last, perturbed videos as queries for the clean ones, is written where the request has clean clips, and needs no
-    captions. Raises as `corpus.read` and `folder.claim` do, and `ManifestError` for a dataset without captions and a
-    request without clean clips.
+    Raises as `corpus.read` and `folder.claim` do, and `ManifestError` for a dataset without captions.
     """
+    if questions := companion(request.manifest, QUESTIONS):
+        return _write_questions(request, questions)
     exported = corpus.read(request)
     usable = {row.item_id for row in exported.sources if row.status == COMPLETE}
     texts = sorted((row.caption_id, row.text, row.item_id) for row in exported.captions if row.item_id in usable)
@@ -60,30 +63,24 @@ def write_videos(request: Request) -> Exported:
         name: [clip for clip in clips if request.clean or clip.row.item_id in captioned]
         for name, clips in exported.scenarios()
     }
-    asked = (clip.row.item_id in captioned for clip in chosen.get(names.CLEAN, ()))
-    if not any(clips for name, clips in chosen.items() if name != names.CLEAN) and not any(asked):
+    if not any(clip.row.item_id in captioned for clips in chosen.values() for clip in clips):
         raise ManifestError(
             f"{request.manifest}: no clip has captions; the tasks need the dataset's captions.parquet and "
-            "sources.parquet, beside the manifest or above it. --clean writes the one task that needs none: perturbed "
-            "videos as queries for the clean ones"
+            "sources.parquet, beside the manifest or above it"
         )
     folder.claim(exported)
-    written = _write_videos(exported, chosen)
     captions = request.output / folder.DATA / layout.name("captions")
-    if texts:
-        _write_texts(captions, texts)
+    _write_texts(captions, texts)
     tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
-    clean_paths, clean_items = written.get(names.CLEAN, ([], set()))
-    for scenario, (paths, items) in written.items():
+    for scenario, (paths, items) in _write_videos(exported, chosen).items():
         exported.count += len(items)
         answers = [(item_id, caption_id) for caption_id, _, item_id in texts if item_id in items]
-        if answers:
-            perturbed = _perturbed(chosen[scenario])
-            tasks["v2t"][scenario] = paths, [captions], answers, _on(perturbed, "query")
-            of_captions = [(text, video) for video, text in answers]
-            tasks["t2v"][scenario] = [captions], paths, of_captions, _on(perturbed, "gallery")
-        if scenario != names.CLEAN and clean_items & items:
-            tasks["v2v"][scenario] = paths, clean_paths, [(item_id, item_id) for item_id in clean_items & items], {}
+        if not answers:
+            continue
+        perturbed = _perturbed(chosen[scenario])
+        tasks["v2t"][scenario] = paths, [captions], answers, _on(perturbed, "query")
+        of_captions = [(text, video) for video, text in answers]
+        tasks["t2v"][scenario] = [captions], paths, of_captions, _on(perturbed, "gallery")
     _finish(exported, tasks, "Videos are")
     return exported.result()
 
@@ -93,6 +90,8 @@ def write_captions(request: Request) -> Exported:
 
     Raises as `corpus.read_texts` and `folder.claim` do, and `ManifestError` where no caption has a clip.
     """
+    if companion(request.manifest, QUESTIONS):
+        raise ManifestError(f"{request.manifest}: perturbed questions are exported as lmms_eval and vlmevalkit")
     texts = corpus.read_texts(request, with_clips=True)
     folder.claim(texts)
     videos = _write_videos(texts, dict(texts.scenarios())).get(names.CLEAN, ([], set()))
@@ -166,6 +165,43 @@ def _target_names(text: str) -> list[str]:
         if isinstance(parsed := json.loads(text), list):
             return [str(name) for name in parsed]
     raise ManifestError(f"a query's targets are a list of names, not {short(text)}")
+
+
+def _write_questions(request: Request, questions: Sequence[QuestionRow]) -> Exported:
+    """Write the task of questions: a clip and a question as the query, its options as the documents that are ranked."""
+    exported = corpus.read(request)
+    folder.claim(exported)
+    of_item: dict[str, list[QuestionRow]] = defaultdict(list)
+    for row in questions:
+        of_item[row.item_id].append(row)
+    options = request.output / folder.DATA / "options.parquet"
+    ids = {row.question_id: [f"{row.question_id}_c{place}" for place in range(len(row.options))] for row in questions}
+    texts = {row.question_id: row.question for row in questions}
+    documents = [
+        (name, text, "") for row in questions for name, text in zip(ids[row.question_id], row.options, strict=True)
+    ]
+    _write_texts(options, documents)
+    scenarios: dict[str, _Scenario] = {}
+    ranked: dict[str, Path] = {}
+    for scenario, clips in exported.scenarios():
+        asked = [clip for clip in clips if clip.row.item_id in of_item]
+        placed = webdataset.stage(exported, asked)
+        held = [(row, clip, file) for clip, file in placed.items() for row in of_item[clip.row.item_id]]
+        if not held:
+            continue
+        paths = _write_parts(
+            exported, f"{scenario}-queries", [(row.question_id, clip, file) for row, clip, file in held], texts
+        )
+        answers = [(row.question_id, ids[row.question_id][row.answer]) for row, _, _ in held]
+        scenarios[scenario] = paths, [options], answers, _on(_perturbed(asked), "query")
+        ranked[scenario] = request.output / folder.DATA / f"{scenario}-top_ranked.parquet"
+        rows = ({"query-id": row.question_id, "corpus-ids": ids[row.question_id]} for row, _, _ in held)
+        columns.write(ranked[scenario], _TOP_RANKED, [rows])
+        exported.count += len(held)
+    if not scenarios:
+        raise ManifestError(f"{request.manifest}: no clip of a question can be exported")
+    _finish(exported, {"vt2t": scenarios}, "Videos are", ranked)
+    return exported.result(shown.plural(exported.count, "question"))
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -276,13 +312,20 @@ def _content(path: Path) -> bytes:
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 
-def _finish(exported: ExportedCorpus, tasks: Mapping[str, Mapping[str, _Scenario]], perturbed: str) -> None:
+def _finish(
+    exported: ExportedCorpus,
+    tasks: Mapping[str, Mapping[str, _Scenario]],
+    perturbed: str,
+    ranked: Mapping[str, Path] | None = None,
+) -> None:
     """Write the qrels of every task, what describes them, and the card; delete what an earlier export left.
 
-    `tasks` are the scenarios by their names, by the task's category: mteb's code of the queries and the corpus. Raises
-    `ManifestError` where no caption or query has a clip.
+    `tasks` are the scenarios by their names, by the task's category: mteb's code of the queries and the corpus;
+    `ranked` has the documents per query, of tasks in which these are a few. Raises `ManifestError` where no caption or
+    query has a clip.
     """
     output, title = exported.request.output, exported.title
+    language = tables.language_codes()[card.language(exported) or "en"]
     if exported.records != "clips" and not any(tasks.values()):
         what = "query has clips" if exported.records == "queries" else "caption has a clip"
         raise ManifestError(f"{exported.request.manifest}: no {what} that can be exported")
@@ -299,7 +342,9 @@ def _finish(exported: ExportedCorpus, tasks: Mapping[str, Mapping[str, _Scenario
             qrels = output / folder.DATA / f"{subset}-qrels.parquet"
             pairs = ({"query-id": query, "corpus-id": target, "score": 1} for query, target in sorted(answers))
             columns.write(qrels, _QRELS, [pairs])
-            for part, paths in {"corpus": of_corpus, "queries": of_queries, "qrels": [qrels]}.items():
+            of_parts = {"corpus": of_corpus, "queries": of_queries, "qrels": [qrels]}
+            of_parts |= {"top_ranked": [ranked[subset]]} if ranked else {}
+            for part, paths in of_parts.items():
                 written += paths
                 patterns = [path.relative_to(output).as_posix() for path in paths]
                 configs.append(card.config(f"{subset}-{part}", patterns))
@@ -309,7 +354,7 @@ def _finish(exported: ExportedCorpus, tasks: Mapping[str, Mapping[str, _Scenario
                 "description": f"{what} under perturbations: {title}. {exported.in_words(perturbed)} perturbed.",
                 "category": category,
                 "prompt": prompt,
-                "language": "eng-Latn",
+                "language": language,
                 "subsets": {subset: dict(scenario[-1]) for subset, scenario in subsets.items()},
             }
         )
@@ -329,20 +374,19 @@ def _finish(exported: ExportedCorpus, tasks: Mapping[str, Mapping[str, _Scenario
 _CATEGORIES = {
     "v2t": ("Video-text retrieval", "Find the caption that describes the following video."),
     "t2v": ("Text-video retrieval", "Find the video clip that matches the given caption."),
-    "v2v": ("Retrieval of the clean source", "Retrieve the video that this query is a copy of."),
     "i2t": ("Image-text retrieval", "Find an image caption describing the following image."),
     "t2i": ("Text-image retrieval", "Find an image that matches the given caption."),
-    "i2i": ("Retrieval of the clean source", "Retrieve the image that this query is a copy of."),
     "it2i": (
         "Composed image retrieval",
         "Given the reference image and editing text, retrieve the image that matches the composed query.",
     ),
+    "vt2t": ("Questions about videos", "Answer the question about the video by one of the options."),
     "vt2v": (
         "Composed video retrieval",
         "Given the reference video and editing text, retrieve the video that matches the composed query.",
     ),
 }
-"""Of each category of tasks: what it is, and the prompt of mteb's own tasks: MSRVTTV2T, MSRVTTT2V, VSC2022, CoVR."""
+"""Of each category of tasks: what it is, and the prompt of mteb's own tasks: MSRVTTV2T, MSRVTTT2V, CoVR."""
 
 _ABOUT = (
     "Retrieval tasks for `mteb`: run `import mteb; from tasks import benchmark; "

@@ -33,6 +33,7 @@ class Request:
         stall_limit_s: seconds without progress after which a clip fails.
         gallery: composed queries: the local gallery's name; None: the dataset's own, else the default.
         global_gallery: composed queries: whether the global gallery is written too.
+        mirror: questions: whether clips are written where the harness's own tasks look for them, without tasks.
         clean: whether the clean clips (of texts: the clean captions and clips) are written too.
         shard_bytes: the size above which a new shard is begun.
         license, creator, citation, url: what only the publisher knows: a name, best one of SPDX, or an address; who
@@ -49,6 +50,7 @@ class Request:
     stall_limit_s: float = 120.0
     gallery: str | None = None
     global_gallery: bool = False
+    mirror: bool = False
     clean: bool = False
     shard_bytes: int = 1000 * MEGABYTE
     license: str = ""
@@ -138,6 +140,12 @@ _OWN = (
         module="perturbations.exports.hub",
     ),
     Export(
+        name="lmms_eval",
+        summary="questions as tasks of lmms-eval",
+        takes=("videos", "captions"),
+        module="perturbations.questions.lmms_eval",
+    ),
+    Export(
         name="mteb",
         summary="retrieval tasks for mteb",
         takes=("videos", "captions", "pairs", "splits"),
@@ -148,6 +156,12 @@ _OWN = (
         summary="rows and hashes without pixels, for `perturb regenerate`",
         takes=("videos",),
         module="perturbations.exports.recipe",
+    ),
+    Export(
+        name="vlmevalkit",
+        summary="questions as datasets of VLMEvalKit",
+        takes=("videos", "captions"),
+        module="perturbations.questions.vlmevalkit",
     ),
     Export(
         name="vtr_tta",

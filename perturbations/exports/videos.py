@@ -69,7 +69,11 @@ def for_each(
     limit = corpus.request.stall_limit_s
     outcomes = supervise.run(work, clips, stall_limit_s=limit, name=lambda clip: repr(clip.row.item_id))
     results = {}
-    for clip, result, error in logged(outcomes, len(clips), "videos exported"):
+    first = clips[0].row if clips else None
+    scenario = (
+        f"{first.perturbation} at severity {first.severity}" if isinstance(first, VideoRow) else "the clean clips"
+    )
+    for clip, result, error in logged(outcomes, len(clips), f"videos of {scenario} exported"):
         if result is not None:
             results[clip] = result
         else:

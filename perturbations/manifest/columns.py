@@ -70,18 +70,27 @@ def row_from(kind: RowKind[RowT], columns: Mapping[str, object]) -> RowT:
     return row(**values)
 
 
-_CONVERSIONS: dict[type, Callable[[Any], Any]] = {int: int, float: float, str: str, bool: bool, tuple: tuple}
+_CONVERSIONS: dict[type, Callable[[Any], Any]] = {
+    int: int,
+    float: float,
+    str: str,
+    bool: bool,
+    list: list,
+    tuple: tuple,
+}
 
 
 def _typed(kind: str, column: Column, value: Any) -> Any:
     """A value in its column's type: a DataFrame turns whole numbers into floats where others are missing."""
-    fits = {
+    is_listed = not isinstance(value, str | bytes) and hasattr(value, "__iter__")
+    fitting: dict[type, bool] = {
         int: isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0 and abs(value) < 2**63,
         float: isinstance(value, int | float) and not isinstance(value, bool),
         str: isinstance(value, str),
         bool: isinstance(value, bool),
-        tuple: not isinstance(value, str | bytes) and hasattr(value, "__iter__"),
-    }[column.type]
-    if not fits or (column.words is not None and value not in column.words):
+        list: is_listed,
+        tuple: is_listed,
+    }
+    if not fitting[column.type] or (column.words is not None and value not in column.words):
         raise ManifestError(f"the column '{column.name}' of a row of {kind} cannot hold {str(value)[:80]!r}")
     return _CONVERSIONS[column.type](value)

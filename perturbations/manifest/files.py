@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,6 @@ from perturbations.manifest.parquet import Metadata
 
 Numbers = NDArray[np.int64]
 
-METADATA_HASH = "metadata_sha256"
 COUNTS = ("rows", parquet.STATUSES)
 """In metadata: how many rows there are, in all and per status."""
 
@@ -73,11 +71,8 @@ def _sort_key(row: object, kind: RowKind[RowT]) -> tuple[tuple[bool, object], ..
 
 
 def _write_tables(path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], about: _About) -> None:
-    def described(content: parquet.Content) -> Metadata:
-        own = (about() if callable(about) else about) or {}
-        common = {"kind": kind.name, "schema_version": parquet.SCHEMA_VERSION}
-        whole = {**common, **own, **content.described()}
-        return {**whole, METADATA_HASH: metadata_sha256(whole)}
+    def described() -> Metadata:
+        return (about() if callable(about) else about) or {}
 
     storage.remove_leftovers([path])  # of jobs that were killed
     with storage.scratch_directory() as folder, storage.output_errors(path), storage.atomic_path(path) as temporary:
@@ -109,22 +104,18 @@ def _sorted_on_disk(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path
             yield pa.Table.from_batches([batch]).cast(parquet.schema_of(kind))
 
 
-def metadata_sha256(about: Metadata) -> str:
-    """A hash of all that a manifest says of itself, the hash of its cells among it."""
-    rest = {name: value for name, value in about.items() if name != METADATA_HASH}
-    return storage.sha256_of(json.dumps(rest, sort_keys=True).encode())
-
-
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def read_rows(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
     """The rows of a manifest; those of a file of several row groups are read when they are needed.
 
-    Raises `ManifestError` when it is not a complete manifest of that kind, as it was written.
+    Raises `ManifestError` when it is not a manifest of that kind, as it was written.
     """
-    check(path, kind)
-    return rows_as_stored(path, kind)
+    with parquet.opened_as(path, kind) as (file, _):
+        if file.num_row_groups <= 1:
+            return [row for table in parquet.tables(file) for row in _rows_of(path, kind, table)]
+        return StoredRows(partial(_rows_at, path, kind), np.arange(file.metadata.num_rows))
 
 
 def read_part(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
@@ -134,14 +125,6 @@ def read_part(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
     """
     try:
         return read_rows(path, kind)
-    except ManifestError as error:
-        raise ManifestError(f"{error}{removed(path)}") from None
-
-
-def check_part(path: Path, kind: RowKind[Any]) -> None:
-    """Check a part that is not read row by row, as `read_part` does. Raises `ManifestError`."""
-    try:
-        check(path, kind)
     except ManifestError as error:
         raise ManifestError(f"{error}{removed(path)}") from None
 
@@ -157,26 +140,6 @@ def removed(path: Path) -> str:
         return ""
     path.unlink()
     return " (removed)"
-
-
-def check(path: Path, kind: RowKind[RowT]) -> None:
-    """Raise `ManifestError` when a file is not a complete manifest of that kind, as it was written."""
-    with parquet.opened_as(path, kind) as (file, about):
-        content = parquet.Content()
-        for table in parquet.tables(file):
-            content.add(table)
-    if content.sha256() != about.get("content_sha256"):
-        raise ManifestError(f"{path} was changed after it was written: its content hash is another")
-    if about.get(METADATA_HASH) != metadata_sha256(about):
-        raise ManifestError(f"{path} was changed after it was written: the hash of its metadata is another")
-
-
-def rows_as_stored(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
-    """The rows of a manifest, even if they were changed after it was written. Raises `ManifestError`."""
-    with parquet.opened_as(path, kind) as (file, _):
-        if file.num_row_groups <= 1:
-            return [row for table in parquet.tables(file) for row in _rows_of(path, kind, table)]
-        return StoredRows(partial(_rows_at, path, kind), np.arange(file.metadata.num_rows))
 
 
 def in_order(kind: RowKind[RowT], rows: Iterable[RowT]) -> Sequence[RowT]:
@@ -195,7 +158,7 @@ def _rows_at(path: Path, kind: RowKind[RowT], numbers: Numbers, *, kept: object 
     """The rows of these numbers; `kept` is what the file goes with."""
     rows: list[RowT] = []
     order = np.argsort(numbers, kind="stable")
-    with parquet.opened(path) as file:
+    with parquet.opened(path, again=True) as file:
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         bounds = np.searchsorted(numbers[order], np.cumsum([0, *sizes]))
         for number, (first, last) in enumerate(pairwise(bounds)):

@@ -122,6 +122,31 @@ CAPTIONS = RowKind("captions", CaptionRow, ("caption_id",), files={"captions": "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionRow:
+    """A question of multiple choice about a listed clip, which may turn out to be unusable.
+
+    `answer` counts from 0. Questions of one `cluster`, a source video, do not count as independent of each other.
+    `source_index` is the row in the annotations, from 0. `others` are the other columns there, as JSON.
+    """
+
+    question_id: str
+    item_id: str
+    question: str
+    options: list[str]
+    answer: int
+    category: str | None = None
+    subcategory: str | None = None
+    cluster: str
+    source_index: int
+    others: str | None = None
+
+
+QUESTIONS = RowKind(
+    "questions", QuestionRow, ("question_id",), files={"questions": "manifests/{dataset}/questions.parquet"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QrelRow:
     """Which clip answers a caption."""
 
@@ -392,7 +417,7 @@ QUARANTINE = RowKind(
 
 
 PUBLISHED = (
-    *("sources", "captions", "qrels", "videos", "mixed_severity", "mixed_types", "texts", "multimodal"),
+    *("sources", "captions", "questions", "qrels", "videos", "mixed_severity", "mixed_types", "texts", "multimodal"),
     *("text_statistics", "quarantine"),
 )
 """The manifests that belong to a published corpus."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 
@@ -18,16 +20,21 @@ INDEX = f"{MANIFESTS}/index.html"
 TABLES = ".tables"
 """The ending of the folder of a page's tables, which lies beside the page. No dataset's name has a dot."""
 
-RESERVED = frozenset({MANIFESTS, "logs", "demo_encoder"})
-"""Names that no dataset can have: that of a tree's beginning, and those of folders that hold something else alone."""
+RESERVED = frozenset({MANIFESTS, "logs", "demo_encoder", "split"})
+"""Names that no dataset can have: that of a tree's beginning, and those of folders that hold something else alone.
 
-_MANIFEST = ".parquet"
+And `split`: the target composed_<dataset> would be called as a rule is.
+"""
+
+_MANIFEST, RECORD = ".parquet", ".sha256"
 _PATTERNS = {
     # what planning writes: no list beside one of another plan, because Snakemake lists a folder once
     "shard_list": "work/{dataset}/shards/{shard}.jsonl",
     "caption_list": "work/{dataset}/captions/{shard}.jsonl",
     "all_captions": "work/{dataset}/lists/captions.jsonl",
+    "all_questions": "work/{dataset}/lists/questions.jsonl",
     "rejected": "work/{dataset}/lists/rejected.jsonl",
+    "times": "work/{dataset}/lists/times.json",
     "rejected_captions": "work/{dataset}/rejected_captions.jsonl",
     "video_recipes": "work/{dataset}/{suite}/recipes/videos.jsonl",
     "text_recipes": "work/{dataset}/{suite}/captions/recipes.jsonl",
@@ -67,6 +74,15 @@ WHOLE, COMPOSED = "whole", "composed"
 """Below a dataset's folder: what is made of its whole videos, and its queries of a clip and an instruction."""
 
 NAME = "[a-z][a-z0-9_]*"
+
+
+def proper_name(text: str) -> str:
+    """The dataset's name that is nearest to a text; empty where none is near."""
+    letters = unicodedata.normalize("NFKD", text.lower()).encode("ascii", "ignore").decode()  # without accents
+    name = re.sub(r"[^a-z0-9_]+", "_", letters).strip("_").lstrip("_0123456789")
+    return "" if name in RESERVED else name
+
+
 _FIELDS = {
     "dataset": f"{NAME}(?:/{WHOLE}|/{COMPOSED})?",
     "perturbation": "[A-Za-z0-9_]+",
@@ -149,6 +165,14 @@ def manifests_below(folder: Path) -> list[Path]:
     return sorted(folder.rglob(f"*{_MANIFEST}"))
 
 
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files in a folder and below it; a link to a folder counts as a file."""
+    for top, folders, names in os.walk(folder):
+        folders.sort()
+        links = [name for name in folders if os.path.islink(os.path.join(top, name))]
+        yield from (Path(top, name) for name in sorted([*names, *links]))
+
+
 def in_tree(path: Path, folder: str = MANIFESTS) -> tuple[Path, Path] | None:
     """The root of the tree that a path lies in, and the path from there: `manifests/...`. None for any other path.
 
@@ -161,6 +185,24 @@ def in_tree(path: Path, folder: str = MANIFESTS) -> tuple[Path, Path] | None:
         return None
     top = len(parts) - 1 - parts[::-1].index(folder)
     return Path(*parts[:top]), Path(*parts[top:])
+
+
+def record_of(manifest: Path) -> Path | None:
+    """The file in a run's `work` that has the SHA-256 of a manifest which the run wrote; None where there is no run."""
+    tree = in_tree(manifest)
+    if tree is None or not (tree[0] / WORK).is_dir():
+        return None
+    return tree[0].joinpath(WORK, *tree[1].parts[1:]).with_suffix(RECORD)
+
+
+def recorded_below(folder: Path) -> list[Path]:
+    """The manifests in a folder of `manifests` and below it that a run wrote, sorted, whether they lie there or not."""
+    record = record_of(folder / "any")
+    if record is None:
+        return []
+    return sorted(
+        folder / path.relative_to(record.parent).with_suffix(_MANIFEST) for path in record.parent.rglob(f"*{RECORD}")
+    )
 
 
 def place_of(path: str) -> tuple[str, dict[str, str]] | None:

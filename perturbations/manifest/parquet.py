@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
+import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,6 +50,7 @@ _TYPES = {
     int: pa.int64(),
     float: pa.float64(),
     bool: pa.bool_(),
+    list: pa.list_(pa.string()),
     tuple: pa.list_(pa.float32()),
 }
 
@@ -71,12 +74,17 @@ def column_problem(kind: RowKind[Any], schema: pa.Schema) -> str | None:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """An opened file, of any columns. Raises `ManifestError`, also for what fails while it is read."""
+def opened(path: Path, *, again: bool = False) -> Iterator[pq.ParquetFile]:
+    """An opened manifest of any columns, whose bytes are those that were written; these are not looked at `again`.
+
+    Raises `ManifestError`, also for what fails while it is read.
+    """
     if path.exists() and not (path.is_file() or path.is_dir()):  # to open a pipe takes forever
         raise ManifestError(f"{path} is not a regular file")
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        if not (again or path.is_dir()):
+            _check_whole(path)
+        with pq.ParquetFile(path) as file:
             _check_size(path, file.metadata)
             yield file
     except FileNotFoundError as error:
@@ -163,116 +171,82 @@ def in_groups(some: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held).combine_chunks()
 
 
-def encode(
-    groups: Iterable[pa.Table], kind: RowKind[Any], target: Path, describe: Callable[[Content], Metadata] | None = None
-) -> None:
-    """Write tables as row groups, and what `describe` says of them once all are written."""
-    content = Content()
+def encode(groups: Iterable[pa.Table], kind: RowKind[Any], target: Path, about: Callable[[], Metadata] = dict) -> None:
+    """Write tables as row groups, what the file says of itself, its counts among it, and its SHA-256.
+
+    `about` is called once all rows are written.
+    """
+    rows, statuses = 0, Counter[str]()
     # The metadata stands at the file's end, so it is known in time; Arrow's own schema would stand in its place.
     with pq.ParquetWriter(
         target, schema_of(kind), compression="zstd", write_page_checksum=True, store_schema=False
     ) as writer:
         for table in groups:
-            content.add(table)
+            rows += table.num_rows
+            statuses.update(table["status"].to_pylist() if "status" in table.column_names else ())
             writer.write_table(table)
-        if describe is not None:
-            writer.add_key_value_metadata({_METADATA: json.dumps(describe(content), sort_keys=True)})
+        counted = {"rows": rows, STATUSES: dict(sorted(statuses.items()))} if statuses else {"rows": rows}
+        described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **about(), **counted}
+        text = json.dumps(described, sort_keys=True)
+        writer.add_key_value_metadata({_METADATA: text, _SHA256: "0" * 64})
+    write_sha256(target)
 
 
-# --- cells -----------------------------------------------------------------------------------------------------------
+# --- the SHA-256 at a file's end --------------------------------------------------------------------------------------
 
-_HASHED = 2**14
-"""Rows that are hashed at once, column by column."""
-
-
-class Content:
-    """The rows of a manifest, counted and hashed table by table; the encoding of the file does not count."""
-
-    def __init__(self) -> None:
-        self._held: list[pa.Table] = []
-        self._digest = hashlib.sha256()
-        self._statuses: Counter[str] = Counter()
-        self.rows = 0
-
-    def add(self, table: pa.Table) -> None:
-        """Add the next rows."""
-        self.rows += table.num_rows
-        if "status" in table.column_names:
-            self._statuses.update(table["status"].to_pylist())
-        self._held.append(table)
-        while sum(map(len, self._held)) >= _HASHED:
-            whole = pa.concat_tables(self._held)
-            self._hash(whole.slice(0, _HASHED))
-            self._held = [whole.slice(_HASHED)]
-
-    def _hash(self, table: pa.Table) -> None:
-        for name in table.column_names:
-            column = table[name].combine_chunks()
-            self._digest.update(f"{name}:{table.num_rows}".encode())
-            self._digest.update(np.packbits(~_filled(column)).tobytes())
-            _update(self._digest, column)
-
-    def sha256(self) -> str:
-        """A hash of every cell, once all rows are added."""
-        if sum(map(len, self._held)):
-            self._hash(pa.concat_tables(self._held))
-        self._held = []
-        return self._digest.hexdigest()
-
-    def described(self) -> dict[str, object]:
-        """For a manifest's metadata."""
-        statuses = {STATUSES: dict(sorted(self._statuses.items()))} if self._statuses else {}
-        return {"rows": self.rows, "content_sha256": self.sha256(), **statuses}
+_SHA256 = "sha256"
+_PLACE = re.compile(rb"sha256\x18@([0-9a-f]{64})")  # as Parquet writes a key and its value of 64 letters
+_END = 2**12
+"""Bytes: more than what follows this value."""
 
 
-def _update(digest: hashlib._Hash, column: pa.Array) -> None:
-    """Add a column: the lengths of texts and lists, then what the cells hold."""
-    is_list = pa.types.is_list(column.type)
-    if is_list or pa.types.is_string(column.type):
-        lengths = np.diff(_places(column))
-        filled = _filled(column)
-        digest.update(np.where(filled, lengths, lengths.dtype.type(-1)).tobytes())
-        if is_list:
-            _update(digest, column.flatten())
-            return
-        texts = column.drop_null() if lengths[~filled].any() else column  # who writes the file may fill empty cells
-        places = _places(texts)
-        digest.update(memoryview(texts.buffers()[2] or b"")[places[0] : places[-1]] if len(texts) else b"")
-    else:
-        digest.update(_values(column, 0).tobytes())
+def write_sha256(path: Path) -> None:
+    """Write the SHA-256 of a file's other bytes into the file, in the place of zeros."""
+    digests = _digests(path)
+    assert digests is not None, "its writer has left a place for it"
+    place, _, digest = digests
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(digest)
+
+
+def _digests(path: Path) -> tuple[int, bytes, bytes] | None:
+    """The SHA-256 that a file says it has, before it the place of that, and the one that it has; None without one."""
+    with path.open("rb") as file:
+        begin = max(0, file.seek(0, os.SEEK_END) - _END)
+        file.seek(begin)
+        end = file.read()
+        *_, match = [None, *_PLACE.finditer(end)]
+        if match is None:
+            return None
+        digest, left = hashlib.sha256(), begin
+        file.seek(0)
+        while block := file.read(min(left, 2**20)):
+            digest.update(block)
+            left -= len(block)
+        digest.update(end[: match.start(1)] + b"0" * 64 + end[match.end(1) :])
+        return begin + match.start(1), match[1], digest.hexdigest().encode()
+
+
+def _check_whole(path: Path) -> None:
+    """Raise `ManifestError` for a file of other bytes than were written: Arrow crashes on some damaged files."""
+    digests = _digests(path)
+    if digests is not None and digests[1] == digests[2]:
+        return
+    if digests is not None:
+        raise ManifestError(f"{path} was changed after it was written: its SHA-256 is another")
+    with path.open("rb") as file:
+        begin = file.read(4)
+        file.seek(max(0, path.stat().st_size - 4))
+        is_parquet = begin == file.read(4) == b"PAR1"
+    problem = "is Parquet, but no manifest of this package, or its end was changed"
+    if not is_parquet:
+        problem = "cannot be read as Parquet: it does not begin and end as such files do"
+    raise ManifestError(f"{path} {problem}" + (f"; {_WAY_OUT}" if layout.is_manifest(path) else ""))
 
 
 # --- columns and Python's values -------------------------------------------------------------------------------------
-# By the columns' buffers: of Arrow's own ways some import pandas, which took a quarter of the time of a small job, and
-# others all functions of `pyarrow.compute`, a tenth.
-
-
-def _values(column: pa.Array, empty: int) -> NDArray[Any]:
-    """The numbers or truths of a column, `empty` in its empty cells."""
-    _, data = column.buffers()
-    cells = slice(column.offset, column.offset + len(column))
-    if pa.types.is_boolean(column.type):
-        values = _bits(data)[cells]
-    else:
-        values = np.frombuffer(data or b"", column.type.to_pandas_dtype())[cells]
-    return np.where(_filled(column), values, values.dtype.type(empty))
-
-
-def _filled(column: pa.Array) -> NDArray[np.bool_]:
-    """Which cells of a column are not empty."""
-    bits = column.buffers()[0]
-    if bits is None:
-        return np.ones(len(column), bool)
-    return _bits(bits)[column.offset : column.offset + len(column)].view(np.bool_)
-
-
-def _places(column: pa.Array) -> NDArray[np.int32]:
-    """Where the cells of a column of texts or lists begin, and the end of the last."""
-    return np.frombuffer(column.buffers()[1] or b"", np.int32)[column.offset : column.offset + len(column) + 1]
-
-
-def _bits(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
-    return np.unpackbits(np.frombuffer(buffer or b"", np.uint8), bitorder="little")
+# By the columns' buffers: Arrow's own way imports pandas, which took a quarter of the time of a small job.
 
 
 def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

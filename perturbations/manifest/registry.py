@@ -8,7 +8,16 @@ from perturbations.base import features
 from perturbations.manifest import kinds
 
 _DECLARED: list[kinds.RowKind[Any]] = [
-    *(kinds.SOURCES, kinds.CAPTIONS, kinds.QRELS, kinds.ANALYSES, kinds.VIDEOS, kinds.MIXES, kinds.TEXTS),
+    *(
+        kinds.SOURCES,
+        kinds.CAPTIONS,
+        kinds.QUESTIONS,
+        kinds.QRELS,
+        kinds.ANALYSES,
+        kinds.VIDEOS,
+        kinds.MIXES,
+        kinds.TEXTS,
+    ),
     *(kinds.MULTIMODAL, kinds.TEXT_STATISTICS, kinds.QUARANTINE),
     *features.kinds(),
 ]

@@ -28,22 +28,32 @@ if TYPE_CHECKING:
 
 _FORMATS = ("JPEG", "PNG", "WEBP")
 _CODECS = {"JPEG": "mjpeg", "MPO": "mjpeg", "PNG": "png", "WEBP": "webp"}
-_PNG_DEPTH = 24
-"""The byte of a PNG that holds the bits per sample (ISO/IEC 15948, 11.2.2)."""
 _ORIENTATION = 0x0112
 _TURNED = {3: 180, 6: 90, 8: 270}
 _TRANSPOSED = (5, 6, 7, 8)
 
 
 def read(path: Path) -> Image:
-    """The picture, RGB uint8, H x W x 3, upright: its EXIF orientation is applied. Grey and palettes become RGB.
+    """The picture, as `upright_rgb` gives it.
 
-    An alpha channel is left out. Raises `MediaError` for a file that is no whole picture, is larger than the limits
-    allow, has 16 bits per sample, CMYK, or several frames.
+    Raises `MediaError` for a file that is no whole picture, is larger than the limits allow, has 16 bits per sample,
+    CMYK, or several frames.
+    """
+    with _opened(path) as picture:
+        return upright_rgb(picture)
+
+
+def upright_rgb(picture: Pillow.Image) -> Image:
+    """A picture of Pillow, RGB uint8, H x W x 3, upright: its EXIF orientation is applied.
+
+    Grey, palettes and other spaces of colours become RGB; an alpha channel is left out. Raises `MediaError` as `read`.
     """
     from PIL import ImageOps  # not at the top: jobs on videos import this module
 
-    with _opened(path) as picture:
+    with _decoding():
+        _check(picture)
+        if picture.mode == "La":  # Pillow knows its way to RGB by LA alone
+            picture = picture.convert("LA")
         return np.array(ImageOps.exif_transpose(picture).convert("RGB"), np.uint8)
 
 
@@ -73,16 +83,24 @@ def describe(path: Path) -> VideoInfo:
 @contextmanager
 def _opened(path: Path) -> Iterator[Pillow.Image]:
     from PIL import Image as Pillow
-    from PIL import UnidentifiedImageError
 
     data = _bytes(path)
+    with _decoding(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)  # ours is the limit that counts
+        with Pillow.open(io.BytesIO(data), formats=_FORMATS) as picture:
+            limits.check_size(*picture.size, "a picture")
+            _check(picture)
+            yield picture
+
+
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """Raise what Pillow's readers raise as `MediaError`."""
+    from PIL import Image as Pillow
+    from PIL import UnidentifiedImageError
+
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)  # ours is the limit that counts
-            with Pillow.open(io.BytesIO(data), formats=_FORMATS) as picture:
-                limits.check_size(*picture.size, "a picture")
-                _check(picture, data)
-                yield picture
+        yield
     except UnidentifiedImageError:
         raise MediaError("not a picture: JPEG, PNG and WebP are read") from None
     except Pillow.DecompressionBombError as error:
@@ -109,14 +127,19 @@ def _bytes(path: Path) -> bytes:
     return data
 
 
-def _check(picture: Pillow.Image, data: bytes) -> None:
+def _check(picture: Pillow.Image) -> None:
     """Raise `MediaError` for what 8 bits of RGB cannot hold in one obvious way."""
     if getattr(picture, "n_frames", 1) > 1 and picture.format != "MPO":  # of a JPEG with further views, the first
         raise MediaError("an animated picture: only pictures of one frame are read")
-    if picture.format == "PNG" and data[_PNG_DEPTH] == 16:
-        raise MediaError("a picture of 16 bits per sample: convert it to 8")
+    if picture.mode[0] in "IF" or has_lost_bits(picture):
+        raise MediaError("a picture of 16 bits or more per sample: convert it to 8")
     if picture.mode in ("CMYK", "YCCK"):
         raise MediaError("a CMYK picture, whose colours need a profile: convert it to RGB")
+
+
+def has_lost_bits(picture: Pillow.Image) -> bool:
+    """Whether Pillow reads 8 of the 16 bits per sample of the picture's file."""
+    return ";16" in str(getattr(picture, "tile", ""))
 
 
 def write(image: Image, path: Path, profile: Profile) -> str:

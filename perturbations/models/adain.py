@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import cv2
+import numpy as np
+
 from perturbations.base import storage
+from perturbations.base.arrays import Image
 from perturbations.base.checkpoints import read_weights, runtime
 from perturbations.base.errors import ConfigError
 from perturbations.models.registry import Model
@@ -15,7 +19,6 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from perturbations.base.arrays import Image
 
 _EPS = 1e-5
 _STYLE_SIDE = 512
@@ -94,8 +97,6 @@ class Adain:
 
         Its shorter side is resized to 512 first, unless it keeps its `own_size`.
         """
-        import cv2
-        import numpy as np
         import torch
 
         height, width = image.shape[:2]
@@ -116,14 +117,11 @@ class Adain:
         Truncated, as the references do, or `rounded`. Pooling rounds sizes up to multiples of 8: the decoder's pixels
         beyond the frame are cut off.
         """
-        import numpy as np
-
         size = self.batch_size(*frames.shape[1:3])
         batches = [frames[start : start + size] for start in range(0, len(frames), size)]
         return np.concatenate([self._repainted(batch, style, alpha, rounded) for batch in batches])
 
     def _repainted(self, frames: Image, style: Statistics, alpha: float, rounded: bool) -> Image:
-        import numpy as np
         import torch
 
         height, width = frames.shape[1:3]
@@ -136,7 +134,6 @@ class Adain:
         return np.ascontiguousarray(levels.permute(0, 2, 3, 1).cpu().numpy())
 
     def _tensor(self, frames: Image) -> torch.Tensor:
-        import numpy as np
         import torch
 
         weight = next(self._encoder.parameters())
@@ -146,8 +143,6 @@ class Adain:
 
 def _at_least_8(frames: Image) -> Image:
     # Reflection padding needs two pixels after three poolings.
-    import numpy as np
-
     down, across = (max(0, 16 - side) for side in frames.shape[1:3])
     return np.pad(frames, ((0, 0), (0, down), (0, across), (0, 0)), mode="edge") if down or across else frames
 

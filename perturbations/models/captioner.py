@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.base.arrays import Image
 from perturbations.base.checkpoints import (
     find_checkpoint,
     identity,
@@ -21,11 +25,8 @@ from perturbations.models import language_model
 from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase, Qwen2_5_VLProcessor, Qwen2VLImageProcessorPil
 
-    from perturbations.base.arrays import Image
 
 PROMPT = "Describe the main objects in this video and their actions in one sentence of 10 to 15 words."
 _MAX_FRAMES = 16
@@ -85,8 +86,6 @@ class Captioner:
         The library makes patches of a video only with torchvision. Its patches of an image hold the image twice, once
         for each of the two moments that a patch spans; a video's patches hold a frame and the next.
         """
-        import numpy as np
-
         if not 1 <= len(frames) <= _MAX_FRAMES:
             raise ValueError(f"a clip of {len(frames)} frames, it must have 1 to {_MAX_FRAMES}")
         processor = self._image_processor

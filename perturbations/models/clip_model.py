@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
+from perturbations.base.arrays import Image
 from perturbations.base.checkpoints import (
     find_checkpoint,
     identity,
@@ -19,15 +23,11 @@ from perturbations.base.checkpoints import (
 from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from perturbations.base.arrays import Image
-
-    Vector = npt.NDArray[np.float32]
     import torch
     from transformers import CLIPImageProcessorPil, CLIPModel, PreTrainedTokenizerBase
     from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+Vector = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,6 @@ class ClipModel:
         Args:
             frames: at least one, uint8 RGB, height x width x 3, of any sizes.
         """
-        import numpy as np
-
         return np.asarray(_unit(_unit(self._images(frames)).mean(axis=0)), np.float32)
 
     def mean_features(self, frames: Sequence[Image]) -> Vector:
@@ -61,8 +59,6 @@ class ClipModel:
 
         What MLVP's code compares clips by: frames with long features count more. Otherwise as `embed_video`.
         """
-        import numpy as np
-
         return np.asarray(self._images(frames).mean(axis=0), np.float32)
 
     def text_features(self, text: str) -> Vector:
@@ -70,8 +66,6 @@ class ClipModel:
 
         Words beyond the model's positions (77 tokens) are cut off.
         """
-        import numpy as np
-
         longest = setting(self._model, "text_config", "max_position_embeddings")
         tokens = self._tokenizer([text], truncation=True, max_length=longest, return_tensors="pt")
         ids, mask = (tokens[name].to(self._model.device) for name in ("input_ids", "attention_mask"))
@@ -80,8 +74,6 @@ class ClipModel:
         return np.asarray(_features(features).ravel(), np.float32)
 
     def _images(self, frames: Sequence[Image]) -> npt.NDArray[np.float64]:
-        import numpy as np
-
         # Frame by frame: frames of several sizes cannot be stacked before they are resized.
         pixels = library("torch").from_numpy(np.stack([self._pixels(frame) for frame in frames]))
         with library("torch").inference_mode():
@@ -90,8 +82,6 @@ class ClipModel:
 
     def _pixels(self, frame: Image) -> npt.NDArray[np.float32]:
         # The layout is explicit: by its shape alone, a frame 1 or 3 pixels high would look channels-first.
-        import numpy as np
-
         inputs = self._processor(frame, input_data_format="channels_last", return_tensors="np")
         return np.asarray(inputs["pixel_values"][0], np.float32)
 
@@ -115,8 +105,6 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> ClipMo
 
 
 def _features(output: BaseModelOutputWithPooling | tuple[torch.Tensor, ...]) -> npt.NDArray[np.float64]:
-    import numpy as np
-
     assert not isinstance(output, tuple)  # only with return_dict=False
     assert output.pooler_output is not None
     return np.asarray(output.pooler_output.double().cpu().numpy(), np.float64)
@@ -124,8 +112,6 @@ def _features(output: BaseModelOutputWithPooling | tuple[torch.Tensor, ...]) -> 
 
 def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Each vector divided by its length; vectors of length 0 stay."""
-    import numpy as np
-
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, 1e-12))
 

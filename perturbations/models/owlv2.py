@@ -7,6 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.base.arrays import Image
 from perturbations.base.checkpoints import (
     find_checkpoint,
     identity,
@@ -17,16 +21,13 @@ from perturbations.base.checkpoints import (
     runtime,
     setting,
 )
+from perturbations.models.analysis.tracking import Detection
 from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
-    from numpy.typing import NDArray
     from transformers import Owlv2ForObjectDetection, Owlv2Processor
 
-    from perturbations.base.arrays import Image
-    from perturbations.models.analysis.tracking import Detection
 
 MIN_SCORE = 0.1
 _MAX_DETECTIONS = 3
@@ -82,8 +83,6 @@ class OpenVocabularyDetector:
 
         The token is taken before the projection to text, which detection does not use and did not train.
         """
-        import numpy as np
-
         torch = library("torch")
         width = setting(self._model, "vision_config", "hidden_size")
         rows = [np.zeros((0, width), np.float32)]
@@ -95,8 +94,6 @@ class OpenVocabularyDetector:
 
     def _forward(self, images: Sequence[Image], words: Sequence[str]) -> list[dict[str, NDArray[Any]]]:
         """Boxes in pixels, scores and numbers of words (labels) of the model's places that reach MIN_SCORE."""
-        import numpy as np
-
         torch = library("torch")
         length = setting(self._model, "text_config", "max_position_embeddings")
         tokens = self._processor.tokenizer(
@@ -157,8 +154,6 @@ def strongest(
     Boxes are n x (x0, y0, x1, y1) in pixels; those with less than a pixel inside the image in either direction, or with
     NaN, are left out.
     """
-    import numpy as np
-
     limits = np.array([width, height, width, height], np.float64)
     kept: list[tuple[int, _BoxCorners]] = []
     for index in np.argsort(-scores, kind="stable"):
@@ -176,8 +171,6 @@ def embedded(
     embed: Callable[[Sequence[Image]], NDArray[np.float32]],
 ) -> list[list[Detection]]:
     """What was found in each image, with the embedding of all pixels that its box touches."""
-    from perturbations.models.analysis.tracking import Detection
-
     crops = [
         image[math.floor(y0) : math.ceil(y1), math.floor(x0) : math.ceil(x1)]
         for image, boxes in zip(images, objects, strict=True)

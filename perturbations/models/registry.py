@@ -1,7 +1,7 @@
 """Models: which has which role, with which weights, and how they are loaded. Files beside this one declare `MODELS`.
 
 `pretrained` is what the papers used: weights from a model hub. `offline` works without any download. A model may have
-a role in both. The files import NumPy, torch and other libraries in functions only: planning reads the models' names.
+a role in both. The files import torch and other large libraries in functions only: planning reads the models' names.
 """
 
 from __future__ import annotations

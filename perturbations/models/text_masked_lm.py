@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 
-from perturbations.base.checkpoints import missing_weights
-from perturbations.models.registry import Canary, Model, library
+from perturbations.base.checkpoints import missing_weights, pretrained
+from perturbations.models.registry import Canary, Model, library, load
 from perturbations.text import tables
 from perturbations.text.tokens import core
 
@@ -22,8 +22,6 @@ def _lexical_fields() -> _Fill:
     A candidate has the word's part of speech and form ("dogs" -> "cats"), and its gender. Nouns beside other nouns are
     left alone ("soy sauce"), as are words of no field. After "a" and "an", candidates begin as the word does.
     """
-    from perturbations.models.registry import load
-
     tagger, inflector = load("tagger", "offline"), load("inflector", "offline")
     fields = _fields()
 
@@ -101,9 +99,6 @@ def bert(name: str = _BERT) -> _Fill:
     """The most probable words of the same part of speech by BERT (Schiappa et al., App. A.2, after TextFlint)."""
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-    from perturbations.base.checkpoints import pretrained
-    from perturbations.models.registry import load
 
     tokenizer = pretrained(AutoTokenizer, name)
     model = pretrained(AutoModelForMaskedLM, name).eval()

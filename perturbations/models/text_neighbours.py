@@ -7,15 +7,13 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from perturbations.base.errors import BackendError
 from perturbations.models.registry import Canary, Model, library
 from perturbations.models.text_similarity import minilm_folder, missing_minilm
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _Neighbours = Callable[[str], tuple[str, ...]]
 
@@ -40,8 +38,6 @@ def glove(path: Path | None = None) -> _Neighbours:
 
     Raises `BackendError` when there is no such file.
     """
-    import numpy as np
-
     path = path or _glove_path()
     if reason := _missing_glove(path):
         raise BackendError(reason)
@@ -71,8 +67,6 @@ def _missing_glove(path: Path | None = None) -> str | None:
 
 
 def _nearest(words: Sequence[str], vectors: NDArray[np.float32]) -> _Neighbours:
-    import numpy as np
-
     rows = {word: row for row, word in enumerate(words)}
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 

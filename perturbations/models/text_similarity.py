@@ -11,20 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from perturbations.base import storage
-from perturbations.base.checkpoints import missing_weights
+from perturbations.base.checkpoints import missing_weights, pretrained
 from perturbations.base.errors import BackendError
 from perturbations.models.registry import Canary, Model, library
 from perturbations.text.tokens import encodable
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float32]
-    Embed = Callable[[Sequence[str]], Array]
+Array = NDArray[np.float32]
+Embed = Callable[[Sequence[str]], Array]
 
 
 # all-MiniLM-L6-v2 was trained on pieces of at most this many tokens.
@@ -51,7 +49,6 @@ def minilm() -> SentenceEncoder:
 
     Raises `BackendError` when the package is missing or its files are not the published ones.
     """
-    import numpy as np
     import onnxruntime
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer
@@ -154,7 +151,6 @@ def _bert(weights: Mapping[str, Array], config: Mapping[str, float]) -> bytes:
 
     Its inputs are N x T token ids and segment ids, int32; its output is the N x T x D states, float32.
     """
-    import numpy as np
     from onnx import NodeProto, TensorProto, helper, numpy_helper
 
     nodes: list[NodeProto] = []
@@ -212,11 +208,8 @@ _MPNET_THRESHOLD = 0.9
 
 def mpnet(name: str = _MPNET) -> SentenceEncoder:
     """The papers' model: MPNet with mean pooling (Qiu et al., App. 5.3), and their threshold."""
-    import numpy as np
     import torch
     from transformers import AutoModel, AutoTokenizer
-
-    from perturbations.base.checkpoints import pretrained
 
     tokenizer = pretrained(AutoTokenizer, name)
     model = pretrained(AutoModel, name).eval()

@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from perturbations.base.checkpoints import missing_weights
-from perturbations.models.registry import Canary, Model, library
+import numpy as np
+
+from perturbations.base.checkpoints import missing_weights, pretrained
+from perturbations.base.rng import generator, seeded_globals
+from perturbations.models.registry import Canary, Model, library, load
+from perturbations.text import register, voice
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Generator = np.random.Generator
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    Styler = Callable[[str, str, Generator], str]
+Generator = np.random.Generator
+Styler = Callable[[str, str, Generator], str]
 
 
 # Styleformer's models, and the task each was trained to do.
@@ -34,9 +36,6 @@ _SAMPLING = {"max_new_tokens": 64, "top_k": 50, "top_p": 0.95}
 
 def rules() -> Styler:
     """Grammar rules and word lists. They edit less than a model: a sentence without a clear match stays as it is."""
-    from perturbations.models.registry import load
-    from perturbations.text import register, voice
-
     tagger, inflector = load("tagger", "offline"), load("inflector", "offline")
     rewrite = {
         "formal": register.formal,
@@ -57,11 +56,7 @@ def t5(names: Mapping[str, str] | None = None, adequacy: str = _ADEQUACY) -> Sty
     They sample; an adequacy model picks the candidate, as in Styleformer. A caption without an adequate candidate stays
     as it is.
     """
-    import numpy as np
     from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
-
-    from perturbations.base.checkpoints import pretrained
-    from perturbations.base.rng import seeded_globals
 
     @cache
     def transfer(style: str) -> tuple[Any, PreTrainedTokenizerBase]:
@@ -97,8 +92,6 @@ def _adequacy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: 
 
 
 def _styled(styler: Styler, sentence: str) -> str:
-    from perturbations.base.rng import generator
-
     return styler(sentence, "passive", generator(0, "", "", "canary"))
 
 

@@ -6,15 +6,15 @@ phrases, and recipes use imperatives: `_caption_tagger` corrects the errors that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from perturbations.base.errors import BackendError
 from perturbations.models.registry import Canary, Model, library
 from perturbations.text import tables
+from perturbations.text.contractions import Tagger
+from perturbations.text.tags import with_contractions, without_false_verbs
 from perturbations.text.tokens import parts
-
-_Tagger = Callable[[list[str]], list[str]]
 
 _BE = frozenset(("am", "is", "are", "was", "were", "be", "been", "being", "'s", "s"))
 _HAVE = frozenset(("has", "have", "had"))
@@ -23,7 +23,7 @@ _FINITE = ("VBZ", "VBP", "VBD", "MD")
 _OPENERS = ("DT", "PRP$", "PRP", "CD", "TO", "IN", "RB", "RP", "JJ")
 
 
-def _caption_tagger() -> _Tagger:
+def _caption_tagger() -> Tagger:
     """Brill's rules and lexicon (bundled with TextBlob), and rules for captions."""
     from textblob.en import parser
 
@@ -35,10 +35,11 @@ def _caption_tagger() -> _Tagger:
         tags = ["."] * len(words)
         for at, (_, tag) in zip(places, parser.find_tags([cores[at] for at in places]), strict=True):
             tags[at] = str(tag)
+        tags = without_false_verbs(words, tags)
         _mend([bare.lower() for bare in cores], tags)
         return tuple(tags)
 
-    return lambda words: list(tag_once(tuple(words)))
+    return with_contractions(lambda words: list(tag_once(tuple(words))))
 
 
 def _mend(words: Sequence[str], tags: list[str]) -> None:
@@ -133,7 +134,7 @@ def _third_person(verb: str) -> str:
     return f"{verb}es" if verb.endswith(("s", "x", "z", "ch", "sh", "o")) else f"{verb}s"
 
 
-def perceptron() -> _Tagger:
+def perceptron() -> Tagger:
     """NLTK's averaged perceptron, the papers' tagger, from NLTK's data folders.
 
     Raises `BackendError` when its weights are not downloaded.
@@ -143,7 +144,12 @@ def perceptron() -> _Tagger:
     if reason := _missing_perceptron():
         raise BackendError(reason)
     model = PerceptronTagger()
-    return lambda words: [str(tag) for _, tag in model.tag([parts(word)[1] or word for word in words])]
+
+    def tag(words: list[str]) -> list[str]:
+        tags = [str(tag) for _, tag in model.tag([parts(word)[1] or word for word in words])]
+        return without_false_verbs(words, tags)
+
+    return with_contractions(tag)
 
 
 def _missing_perceptron() -> str | None:

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from perturbations.base.checkpoints import missing_weights
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.base.checkpoints import missing_weights, pretrained
 from perturbations.base.errors import BackendError, ToolError, short
-from perturbations.models.registry import Canary, Model, library
+from perturbations.models.registry import Canary, Model, library, load
 from perturbations.models.text_similarity import missing_minilm
+from perturbations.text import round_trip
 from perturbations.text.tokens import differs, encodable
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
     Pair = tuple[Any, PreTrainedTokenizerBase]  # a model's `generate` does not type-check
@@ -113,9 +115,6 @@ def apertium() -> BackTranslator:
 
     Raises `BackendError` when there is none.
     """
-    from perturbations.models.registry import load
-    from perturbations.text import round_trip
-
     if reason := _missing_apertium():
         raise BackendError(reason)
     rules = {"tagger": load("tagger", "offline"), "inflector": load("inflector", "offline")}
@@ -201,8 +200,6 @@ _WMT19 = ("facebook/wmt19-en-de", "facebook/wmt19-de-en")
 def wmt19(there: str = _WMT19[0], back: str = _WMT19[1]) -> Callable[[str], str]:
     """Facebook's WMT19 models, English to German and back (Qiu et al., Tab. 8, after Ng et al.), by beam search."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-    from perturbations.base.checkpoints import pretrained
 
     def pair(name: str) -> Pair:
         return pretrained(AutoModelForSeq2SeqLM, name).eval(), pretrained(AutoTokenizer, name)

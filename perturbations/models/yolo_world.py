@@ -6,21 +6,19 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.base.arrays import Image
 from perturbations.base.checkpoints import files_sha256, library, runtime
 from perturbations.base.errors import ConfigError
+from perturbations.models.analysis.tracking import Detection
 from perturbations.models.owlv2 import MIN_SCORE, LabelledBox, embedded, strongest
 from perturbations.models.registry import Model
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from perturbations.base.arrays import Image
-    from perturbations.models.analysis.tracking import Detection
-
-    Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
+Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +37,6 @@ class WorldDetector:
 
     def detect(self, images: Sequence[Image], words: Sequence[str]) -> list[list[Detection]]:
         """The best detections of each image, highest score first; arguments and result as of OWLv2's."""
-        import numpy as np
-
         if not words:
             return [[] for _ in images]
         self._model.set_classes(list(words))

@@ -1,29 +1,33 @@
-"""The check before the first job: clips, models and disk. A few lines for the user, and what cannot succeed."""
+"""The check before the first job: clips, models and disk. A few lines for the user, and what cannot succeed.
+
+Whether an evaluation's model, its libraries and its device are there is found by the first job, `check_model`.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
-from perturbations.base import shown
-from perturbations.base.errors import ConfigError, cut
+from perturbations.base import checkpoints, shown
+from perturbations.base.errors import ConfigError, cut, first_line
 from perturbations.config.sections import Config
-from perturbations.corpus import clip_files, costs, listed, tiers
+from perturbations.corpus import clip_files, costs, listed, paths, recipe, targets, tiers
 from perturbations.corpus.listed import ListedClip
 from perturbations.corpus.sharding import dataset_of
+from perturbations.corpus.targets import ClipScenario, TargetWork
 from perturbations.datasets import registry as datasets
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import MISSING, SourceRow
-from perturbations.report import readiness
-from perturbations.report.work import Work
+from perturbations.models.guides import registry as guides
+from perturbations.suites import registry
 
 _SURELY = 0.4
 """An estimate may be too high by a factor of 2: less free space than this share of it cannot be enough."""
-_MOST_ERRORS = 20
 
 
 @dataclass
@@ -33,112 +37,121 @@ class Report:
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)  # errors that a run would end with too: more items than allowed
 
     def text(self) -> list[str]:
         """All lines, for people."""
-        return [f"preflight: {line}" for line in (*self.lines, *(f"warning: {line}" for line in self.warnings))]
+        return [f"check: {line}" for line in (*self.lines, *(f"warning: {line}" for line in self.warnings))]
 
     def raise_errors(self) -> None:
         """Raise `ConfigError` with every error."""
-        if errors := [*self.failed, *self.errors]:
-            lines = "".join(f"\n  {line}" for line in errors[:_MOST_ERRORS])
-            more = f"\n  and {len(errors) - _MOST_ERRORS} more" if len(errors) > _MOST_ERRORS else ""
-            past = "\n`snakemake --no-hooks` starts without this check" if self.errors else ""
-            raise ConfigError(f"this run cannot succeed, and no job was started:{lines}{more}{past}")
+        if self.errors:
+            lines = "".join(f"\n  {line}" for line in self.errors)
+            past = "\n`snakemake --no-hooks` starts without this check"
+            raise ConfigError(f"this run cannot succeed, and no job was started:{lines}{past}")
 
 
-def check(config: Config, work: Work, local: bool = True) -> Report:
-    """Look at what a run needs; `local`: its jobs run on this machine. Paths are from the folder of results."""
-    report = Report(errors=readiness.problems(config, work, local=local))
-    usable = {name: _count_clips(config, name, work, report) for name in work.collections}
-    for dataset in sorted(work.checked_captions):
-        _count_captions(config, dataset, report)
-    if work.clips:
-        _estimate_clips(config, work, usable, report)
-    if work.captions:
-        report.lines.append(f"to make: perturbed captions in {shown.plural(work.captions, 'job')}")
-    report.lines += readiness.models(config, work)
+def check(config: Config, works: Sequence[TargetWork]) -> Report:
+    """Look at what targets need, by the files that are there. Paths are from the folder of results."""
+    asked, report = targets.together(works), Report()
+    of_corpora = [(*corpus, *own) for corpus in asked.corpora for own in recipe.scenarios(config, corpus[1])]
+    scenarios = list(dict.fromkeys((*of_corpora, *asked.clips)))
+    places = [place for place in map(layout.place_of, asked.files) if place]
+    evaluated = [dataset_of(fields["dataset"]) for kind, fields in places if kind == "results"]
+    checked = {name for name, _ in asked.corpora}
+    names = sorted({*evaluated, *(name for name, *_ in scenarios)})
+    clips = {name: _clips(config, name, name in checked, report) for name in names}
+    for dataset in sorted({fields["dataset"] for kind, fields in places if kind == "captions_checked"}):
+        report.errors += _captions(config, dataset)
+    _disk(config, scenarios, clips, report)
+    report.errors += _unwritable(config)
+    _models(config, scenarios, report)
+    for key, own in config.evaluation.each_model() if evaluated else ():
+        if own.pretrained is not None:
+            name = "backbone" if config.evaluation.models else "pretrained"
+            report.errors += _absent(config, f"{key}{name}", own.pretrained)
     return report
 
 
-# --- clips ------------------------------------------------------------------------------------------------------------
+# --- clips and captions -----------------------------------------------------------------------------------------------
 
 
-def _count_clips(config: Config, name: str, work: Work, report: Report) -> dict[str, list[ListedClip]]:
-    """The clips of a collection whose file may be a video, by shard, which are counted in the report."""
+def _clips(config: Config, name: str, must: bool, report: Report) -> dict[str, list[ListedClip]]:
+    """The clips of a collection by shard, which are counted; `must`: too many that fail end the run."""
     shards = listed.read_folder(Path(layout.folder("shard_list", dataset=name)), ListedClip)
     rejected = listed.read(Path(layout.at("rejected", dataset=name)), SourceRow)
-    unread = [clip for shard, members in shards.items() if (name, shard) in work.unread for clip in members]
-    reasons = clip_files.unreadable(unread)
-    usable = {shard: [clip for clip in members if clip.path not in reasons] for shard, members in shards.items()}
-    damaged = [clip for clip in unread if clip.path in reasons]
+    read = {shard for shard in shards if config.at(*paths.of_shards("source_part", name, [shard])).exists()}
+    unread = [clip for shard in shards.keys() - read for clip in shards[shard]]
+    damaged = clip_files.unreadable(unread)
     missing = sum(entry.status == MISSING for entry in rejected)
-    dataset = config.datasets[dataset_of(name)]
+    described = config.datasets[dataset_of(name)]
+    noun = shown.in_words_of("clip", pictures=described.has_pictures)
+    found, every = sum(map(len, shards.values())) - len(damaged), sum(map(len, shards.values())) + len(rejected)
     allowed = config.max_failed_items_of(dataset_of(name))
-    noun = shown.in_words_of("clip", pictures=dataset.has_pictures)
-    present = "to draw" if datasets.get(dataset.adapter).synthetic else "present"
-    counts = [f"{sum(map(len, usable.values())):,} {present}"]
-    unusable = (
+    lacking = (
         (missing, "missing"),
         (len(damaged), "unreadable"),
-        (len(rejected) - missing, "unusable in the annotations"),
+        (len(rejected) - missing, "wrong in the annotations"),
     )
-    counts += [f"{number:,} {what}" for number, what in unusable if number]
-    report.lines.append(f"{noun}s of {name}: {', '.join(counts)}; max_failed_items allows {allowed:,}")
-    lines = [f"{entry.item_id!r}: {cut(str(entry.error))}" for entry in rejected]
-    lines += [f"{clip.item_id!r}: {clip.path}: {reasons[clip.path]}" for clip in damaged]
-    if len(lines) > allowed:
-        text = f"{name}: {shown.plural(len(lines), noun)} missing or unreadable, max_failed_items allows {allowed:,}"
-        repair = shown.in_words_of("put whole videos in their place", pictures=dataset.has_pictures)
-        where = report.failed if name in work.checked else report.warnings
-        where.append(text + _with_remedy(lines, dataset_of(name), repair))
-    return usable
+    if datasets.get(described.adapter).synthetic:
+        report.lines.append(f"{name}: {shown.plural(found, noun)} to generate")
+    else:
+        counts = [f"{found:,} of {shown.plural(every, noun)} found", *(f"{n:,} {what}" for n, what in lacking if n)]
+        report.lines.append(f"{name}: {', '.join(counts)} ({allowed:,} may be missing or damaged: max_failed_items)")
+    reasons = [f"{entry.item_id!r}: {cut(str(entry.error))}" for entry in rejected]
+    reasons += [f"{clip.item_id!r}: {clip.path}: {damaged[clip.path]}" for clip in unread if clip.path in damaged]
+    ways = ["correct these lines"] if len(rejected) > missing else []
+    ways += ["replace these files"] if missing or damaged else []
+    lines = report.errors if must else report.warnings
+    lines += _too_many(config, name, f"{shown.plural(len(reasons), noun)} cannot be used", reasons, " and ".join(ways))
+    return shards
 
 
-def _count_captions(config: Config, dataset: str, report: Report) -> None:
+def _captions(config: Config, dataset: str) -> Iterator[str]:
+    """A line where too many captions of a dataset cannot be used."""
     rejected = listed.read(Path(layout.at("rejected_captions", dataset=dataset)), SourceRow)
+    reasons = [f"{entry.item_id!r}: {cut(str(entry.error))}" for entry in rejected]
+    what = f"{shown.plural(len(rejected), 'listed caption')} cannot be used"
+    return _too_many(config, dataset, what, reasons, "correct these lines")
+
+
+def _too_many(config: Config, name: str, what: str, reasons: Sequence[str], repair: str) -> Iterator[str]:
+    """Where more fail than is allowed: that, the first reasons, and what helps."""
+    dataset = dataset_of(name)
     allowed = config.max_failed_items_of(dataset)
-    if len(rejected) > allowed:
-        number = shown.plural(len(rejected), "listed caption")
-        text = f"{dataset}: {number} cannot be used, max_failed_items allows {allowed:,}"
-        reasons = [f"{entry.item_id!r}: {cut(str(entry.error))}" for entry in rejected]
-        report.failed.append(text + _with_remedy(reasons, dataset, "correct these lines"))
-
-
-def _with_remedy(reasons: Sequence[str], dataset: str, repair: str) -> str:
-    """The first reasons, and what helps, each a line."""
-    keys = f"list the others in datasets.{dataset}.subset, or set datasets.{dataset}.max_failed_items: {len(reasons)}"
-    return "".join(f"\n    {line}" for line in (*shown.first_of(reasons), f"{repair}, {keys}"))
+    if len(reasons) > allowed:
+        keys = f"datasets.{dataset}.subset), or set datasets.{dataset}.max_failed_items: {len(reasons)}"
+        lines = (*shown.first_of(reasons), f"{repair}, or leave them out (list only the good ones in {keys}")
+        allows = f"max_failed_items is {allowed:,}"
+        yield f"{name}: {what}, {allows}" + "".join(f"\n    {line}" for line in lines)
 
 
 # --- disk -------------------------------------------------------------------------------------------------------------
 
 
-def _estimate_clips(config: Config, work: Work, usable: dict[str, dict[str, list[ListedClip]]], report: Report) -> None:
+def _disk(
+    config: Config, scenarios: Sequence[ClipScenario], clips: dict[str, dict[str, list[ListedClip]]], report: Report
+) -> None:
+    """How many perturbed clips are not there yet, and their bytes; those of another recipe are replaced."""
     videos = Counter[str]()
-    for (name, *_), shards in work.clips.items():
-        videos[name] += sum(len(usable[name].get(shard, ())) for shard in shards)
+    for collection, suite, name, severity in scenarios:
+        for shard, members in clips[collection].items():
+            parts = paths.clip_inputs(config, collection, suite, [(name, severity)], [shard])
+            videos[collection] += len(members) * any(not config.at(path).exists() for path in parts)
+    if not videos.total():
+        return
     pictures = all(config.datasets[dataset_of(name)].has_pictures for name in videos)
     noun = shown.in_words_of("perturbed video", pictures=pictures)
     report.lines.append(f"to make: {shown.plural(videos.total(), noun)}")
-    jobs = 0 if config.storage.tier == "recipe" else sum(map(len, work.clips.values()))
-    files = jobs + (jobs if config.storage.container == "tar" else videos.total() if jobs else 0)
-    clips = {name: [clip for members in shards.values() for clip in members] for name, shards in usable.items()}
-    size = stored_bytes(config, videos, clips)
-    stored = "" if size is None else f"about {shown.size(round(size))} to store in {shown.plural(files, 'file')}, "
+    size = stored_bytes(config, videos, {name: list(chain(*shards.values())) for name, shards in clips.items()})
     place = Path(layout.CORPORA) if Path(layout.CORPORA).exists() else Path()
     free = shutil.disk_usage(place).free
-    line = f"disk: {stored}{shown.size(free)} free in {cut(str(place.resolve()))}"
-    report.lines.append(line)
+    stored = "" if size is None else f"about {shown.size(round(size))} to store, "
+    report.lines.append(line := f"disk: {stored}{shown.size(free)} free in {cut(str(place.resolve()))}")
     if size is not None and free < _SURELY * size:
-        ways = (
-            "free some, make `corpora` a link to a larger disk, or take another `storage` (a profile, frames, recipe)"
-        )
-        report.errors.append(f"{line}: {ways}")
+        ways = "make `corpora` a link to a larger disk, or take another `storage` (a profile, frames, recipe)"
+        report.errors.append(f"{line}: free some, {ways}")
     elif size is not None and free < size:
         report.warnings.append(f"{line}: the estimate is right within a factor of 2")
-    report.errors += _unwritable(config, work)
 
 
 def stored_bytes(config: Config, videos: Counter[str], clips: dict[str, list[ListedClip]]) -> float | None:
@@ -149,23 +162,46 @@ def stored_bytes(config: Config, videos: Counter[str], clips: dict[str, list[Lis
     size = 0.0
     for name, number in videos.items() if config.storage.tier != "recipe" else ():
         resolved = tiers.storage_of(config.storage, pictures=config.datasets[dataset_of(name)].has_pictures)
-        frames = tiers.sampled(resolved)
-        profile = resolved.get("profile", config.storage.tier)
-        pixels = costs.mean_pixels(clips[name], frames)
+        pixels = costs.mean_pixels(clips[name], tiers.sampled(resolved))
         if pixels is None:
             return None
-        size += number * pixels * clip_files.BYTES_PER_PIXEL[profile]
+        size += number * pixels * clip_files.BYTES_PER_PIXEL[resolved.get("profile", config.storage.tier)]
     return size
 
 
-def _unwritable(config: Config, work: Work) -> list[str]:
-    """The folders of results in which nothing can be written, one line each."""
-    folders = {Path(layout.folder("videos", dataset=name, suite=suite)) for name, suite, *_ in work.clips}
-    if config.storage.tier != "recipe":
-        folders |= {Path(layout.CORPORA, name, suite) for name, suite, *_ in work.clips}
-    nearest = {next(path for path in (folder, *folder.parents) if os.path.lexists(path)) for folder in folders}
-    return [
-        f"disk: {cut(str(path))} is {'not writable' if path.is_dir() else 'no folder'}"
-        for path in sorted(nearest)
-        if not (path.is_dir() and os.access(path, os.W_OK | os.X_OK))
-    ]
+def _unwritable(config: Config) -> Iterator[str]:
+    """The folders of results in which nothing can be written, a line each."""
+    for top in layout.TOP:
+        folder = next(path for path in map(config.at, (top, "")) if os.path.lexists(path))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            yield f"disk: the folder {cut(str(folder))} cannot be written"
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def _models(config: Config, scenarios: Sequence[ClipScenario], report: Report) -> None:
+    """The models of the guides that clips use: a stand-in, or real ones, which must be on this machine."""
+    kinds = {registry.get(f"{suite}/{name}").guide for _, suite, name, _ in scenarios}
+    used = {guides.get(kind).role for kind in kinds if kind}
+    for role, settings in config.backends.roles().items():
+        values = dict(settings)
+        if role not in used or "backend" not in values:
+            continue
+        names = {key: values[key] for key in values if f"{key}_revision" in values and values[key]}
+        named = " and ".join(names.values()) if values["backend"] == "pretrained" else "a stand-in"
+        report.lines.append(f"model of {role}, as backends.{role}.backend: {values['backend']}: {named}")
+        for key, name in names.items() if values["backend"] == "pretrained" else ():
+            report.errors += _absent(config, f"backends.{role}.{key}", name)
+
+
+def _absent(config: Config, key: str, name: str) -> Iterator[str]:
+    """That a model is not on this machine."""
+    try:
+        reason = checkpoints.missing_weights(name)
+    except ValueError:  # a name that no hub has
+        reason = "no such folder"
+    except ImportError as error:
+        reason = first_line(error)
+    if reason:
+        yield config.places.before(key, f"{key}: {name}: {reason}")

@@ -49,10 +49,11 @@ def add(commands: Commands) -> None:
 
 
 def _preview(options: argparse.Namespace) -> int:
+    from perturbations.models.guides.backends import STAND_IN
     from perturbations.report import preview
 
     output = options.output or Path(f"{options.input.stem}.preview.jpg")
-    left_out = preview.from_video(
+    stand_ins, left_out = preview.from_video(
         *rows_from(options),
         output,
         names=options.perturbations or ["mlvp"],
@@ -60,6 +61,8 @@ def _preview(options: argparse.Namespace) -> int:
         seed=options.seed,
         variant=options.variant,
     )
+    if stand_ins:
+        print(f"made by {STAND_IN}s of models, not comparable with published results: {', '.join(stand_ins)}")
     if left_out:
         why = "they need several frames, or frames of other videos (--donors)"
         print(f"left out, because {why}: {', '.join(left_out)}")
@@ -70,17 +73,17 @@ def _preview(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from perturbations.base import limits
     from perturbations.config import file as config_file
-    from perturbations.corpus import paths
-    from perturbations.report import check, work
+    from perturbations.corpus import paths, targets
+    from perturbations.report import check
 
     further = [path.absolute() for path in options.configfile]  # as Snakemake takes them: from where it was started
     enter(options.directory)
-    config = config_file.of_files([Path("config.yaml"), *further])
+    config = config_file.of_files([Path("config.yaml"), *further], options.targets)
     paths.check_folders(Path())
     limits.use(config.limits.model_dump())
-    wanted = work.of_targets(config, options.targets)
-    report = check.check(config, wanted)
-    for line in (*wanted.sizes, *report.text()):
+    works = targets.named(config, options.targets)
+    report = check.check(config, works)
+    for line in (*targets.together(works).sizes, *report.text()):
         print(shown.line(line))
     report.raise_errors()
     return 0

@@ -22,6 +22,7 @@ from perturbations.corpus.corpus_card import mean_psnr
 from perturbations.manifest import files, layout, locations, sets
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.kinds import CAPTIONS, COMPLETE, QUARANTINE, VIDEOS, VideoRow
+from perturbations.models.guides.backends import STAND_IN
 from perturbations.report import pages, previews
 from perturbations.report.preview import moves_frames
 from perturbations.suites import registry
@@ -231,7 +232,15 @@ def _cards(
             own = {"severity": row.severity, "preview": preview, "measured": _numbers(row), "href": href}
             of_severities.append(own)
         whole = any(moves_frames(row) for row, _ in pairs)
-        yield {"name": name, "category": pairs[0][0].level, "whole": whole, "severities": of_severities}
+        stand_in = STAND_IN if any(offline_roles(row.backend) for row, _ in pairs) else ""
+        category = " · ".join(filter(None, (pairs[0][0].level, stand_in)))
+        yield {
+            "name": name,
+            "level": pairs[0][0].level,
+            "category": category,
+            "whole": whole,
+            "severities": of_severities,
+        }
 
 
 def _numbers(row: VideoRow) -> list[str]:

@@ -96,7 +96,11 @@ def index(root: Path = Path()) -> Path:
 def roots(manifests: Path) -> list[str]:
     """The root of every corpus: the SHA-256 of its `videos.parquet`, which has the hash of every file."""
     videos = sorted(manifests.rglob(layout.name(VIDEOS.name)))
-    return [f"root of {path.parent.relative_to(manifests).as_posix()}: {storage.sha256(path)}" for path in videos]
+    return [
+        f"checksum of the corpus {path.parent.relative_to(manifests).as_posix()}, for perturb verify --root: "
+        f"{storage.sha256(path)}"
+        for path in videos
+    ]
 
 
 def _files(folder: Path) -> Iterator[Path]:

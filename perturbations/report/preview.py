@@ -17,12 +17,14 @@ from perturbations.base.arrays import Image
 from perturbations.base.errors import UnknownPerturbationError
 from perturbations.corpus import clean_clips, recipe, rendering, tiers
 from perturbations.corpus.clean_clips import source_of
+from perturbations.corpus.clip_rows import offline_roles
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, AnalysisRow, CompleteSource, VideoRow
 from perturbations.media import decoding
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.media.footage import CleanClip
 from perturbations.models.guides import registry as guides
+from perturbations.models.guides.backends import STAND_IN, has_stand_in
 from perturbations.models.guides.registry import AnalysisRecipe
 from perturbations.report import pages
 from perturbations.report.sheet import contact_sheet, write_picture
@@ -38,13 +40,13 @@ def from_video(
     severities: Sequence[int] | None,
     seed: int,
     variant: str | None,
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
     """Draw a frame of a clip under perturbations and severities: the middle one, or of a long clip an earlier one.
 
     `row` and `donors` are rows of a sources manifest. A name without "/" is a suite, all its perturbations of videos,
     or a perturbation that one suite has. `severities` None: 1, 3 and 5, or all that the perturbations share where one
-    has not these. Returns the keys that are left out of suites: they need donors, and there are
-    none, or several frames of a picture.
+    has not these. Returns the keys that stand-ins of models made, and those that are left out of suites: they need
+    donors, and there are none, or several frames of a picture.
     """
     is_picture = storage.is_picture(row.path or "")
 
@@ -70,9 +72,22 @@ def from_video(
         key = analysis.text, clip
         return known[key] if key in known else known.setdefault(key, clean_clips.analysed_now(analysis, clip))
 
-    rows = [(entry.name, images_of(entry, source, others, severities, seed, analysed)) for entry in entries]
-    _write(rows, severities, row.item_id, output)
-    return left_out
+    stand_ins = [entry.key for entry in entries if has_stand_in(entry.guide)]
+    rows = [
+        (_label(entry.name, entry.key in stand_ins), images_of(entry, source, others, severities, seed, analysed))
+        for entry in entries
+    ]
+    title = _title(row.item_id, [entry.suite for entry in entries], seed)
+    _write(rows, severities, f"{title}; without {', '.join(left_out)}" if left_out else title, output)
+    return stand_ins, left_out
+
+
+def _label(name: str, is_stand_in: bool) -> str:
+    return f"{name} ({STAND_IN})" if is_stand_in else name
+
+
+def _title(item: str, suites: Sequence[str], seed: int) -> str:
+    return f"{item}: {', '.join(dict.fromkeys(suites))}, seed {seed}"
 
 
 def _write(rows: Sequence[tuple[str, Sequence[Image | None]]], severities: Sequence[int], title: str, to: Path) -> None:
@@ -156,7 +171,9 @@ def preview(videos: Path, output: Path) -> None:
     severities = sorted({severity for _, severity in by_key})
     nothing = f"{about.get('suite', 'the corpus')} on {about.get('dataset', 'no dataset')}: no picture, because every "
     nothing += "clip is quarantined or missing"
-    title = f"{members[0].dataset}: {members[0].item_id}" if members else nothing
+    title = nothing
+    if members:
+        title = _title(f"{members[0].dataset}, {members[0].item_id}", [row.suite for row in members], members[0].seed)
     lines: list[tuple[str, list[Image | None]]] = []
     clean: dict[bool, Image] = {}
     for name in pages.in_order({row.suite for row in members}, {row.perturbation for row in members}):
@@ -166,7 +183,7 @@ def preview(videos: Path, output: Path) -> None:
         places = functools.partial(_places, temporal=temporal)
         clean[temporal] = clean[temporal] if temporal in clean else _in_one(clean_frames(first, places))
         pictures = [None if row is None else _in_one(perturbed_frames(row, places)) for row in shown]
-        lines.append((name, [clean[temporal], *pictures]))
+        lines.append((_label(name, bool(offline_roles(first.backend))), [clean[temporal], *pictures]))
     _write(lines, severities, title, output)
 
 

@@ -6,6 +6,7 @@ Snakemake sends all its output as records of one logger; the `event` of a record
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -50,7 +51,7 @@ class RunLines(logging.Handler):
         elif event == "job_started":  # under quiet profiles, Snakemake says nothing of finished ones
             self._begun += len(fields["jobs"])
             if time.monotonic() - self._last_s > _EVERY_S:
-                self._print(f"begun: {self._begun:,} of {shown.plural(self._total, 'job')}")
+                self._print(f"started {self._begun:,} of {shown.plural(self._total, 'job')}")
         elif event == "job_error":
             reason = _reason(fields["log"], fields["rule_msg"] or "")
             self._print(f"a job of {fields['rule_name']} failed: {shown.line(reason)} ({', '.join(fields['log'])})")
@@ -67,5 +68,12 @@ def _reason(logs: Sequence[str], message: str) -> str:
     """Why a job failed: its own error, or what the executor says, such as `sbatch`, or the last line of its log."""
     errors = filter(None, (progress.error_of(Path(log)) for log in logs))
     ended = " ".join(takewhile(lambda line: not line.startswith(" "), message.splitlines()))  # then, the whole call
-    last = next(filter(None, (progress.last_line(Path(log)) for log in logs)), "it was killed before it wrote a line")
+    last = next(filter(None, (progress.last_line(Path(log)) for log in logs)), _silent(logs))
     return next(errors, ended or last)
+
+
+def _silent(logs: Sequence[str]) -> str:
+    """Why a job's log may hold nothing."""
+    if any(Path(log).parent.is_dir() and not shutil.disk_usage(Path(log).parent).free for log in logs):
+        return "no space is left on the disk: its log could not be written"
+    return "it was killed before it wrote a line"

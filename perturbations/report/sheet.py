@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import statistics
 import textwrap
 from collections.abc import Sequence
@@ -86,8 +87,10 @@ def write_picture(image: Image, path: Path) -> None:
     if form is None:
         raise OutputError(f"cannot write {path}: its name must end in {', '.join(PICTURES)}")
     storage.remove_leftovers([path])  # of jobs that were killed
+    encoded = io.BytesIO()  # Pillow does not see that a full disk takes a part of a JPEG only
+    Pictures.fromarray(image).save(encoded, form, quality=95)
     with storage.atomic_path(path) as temporary:
-        Pictures.fromarray(image).save(temporary, form, quality=95)
+        temporary.write_bytes(encoded.getvalue())
 
 
 def _drawable(text: str) -> str:

@@ -43,7 +43,8 @@ def composed_scores(
     Args:
         half: what is compared of a query: its "visual" or its "text" half, or the "average" of both.
         gallery: features of the clips, N x D, as stored.
-        visual, text: features of the queries' clips and words, queries x D.
+        visual: features of the queries' clips, queries x D.
+        text: features of their words, queries x D.
         average: "released" adds the clip's features as stored to the words' of unit length, as the authors' code
             does, so that long features outweigh the words; "unit" brings both to unit length first.
 

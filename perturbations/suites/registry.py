@@ -15,7 +15,9 @@ from perturbations.video.kernel import Function, Kernel
 if TYPE_CHECKING:
     from perturbations.text.scripts import Languages
 
-_OWN = things.in_package("perturbations.suites", "mlvp", "mm_robustness", "msrvtt_p", "tampering", "transmission")
+_OWN = things.in_package(
+    "perturbations.suites", "controls", "mlvp", "mm_robustness", "msrvtt_p", "tampering", "transmission"
+)
 
 ParameterValue = bool | int | float | str | list[str] | list[int]
 """A parameter of a kernel. A caption's kernel may take lists: tags of words, positions in a sentence."""
@@ -354,6 +356,8 @@ def get(key: str, variant: str | None = None) -> Perturbation:
 
 def _near(key: str) -> str:
     """The keys closest to a mistyped one; for a name without its suite, those of every suite that has it."""
+    if key in suites():
+        return f": it is a suite. Name one of its perturbations, such as {perturbations(key)[0].key}."
     if "/" not in key:
         of_name: dict[str, list[str]] = {}
         for entry in perturbations():

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from perturbations.text import tables
-from perturbations.text.grammar import Generator, Inflector, Tagger
+from perturbations.text.contractions import OF_HAVE, Tagger
+from perturbations.text.grammar import Generator, Inflector
 from perturbations.text.tokens import APOSTROPHES, clitic, core, parts, put, rebuild
 
 _OTHER = {"m": "f", "f": "m"}
@@ -55,10 +56,13 @@ def to_neutral(text: str, rng: Generator, *, agreeing: bool, tagger: Tagger, inf
             words[at] = put(words[at], "them")
         elif bare in ("he", "she") and clitics[at]:
             if clitics[at] == "s":
-                words[at] = _with_their_verb(words[at], cores[at + 1 : at + 2])
+                stem, ending = clitic(words[at])
+                words[at] = stem + _their_verb(ending, cores[at + 1 : at + 2])
         elif bare in ("he", "she"):
             verb = next((place for place in range(at + 1, len(cores)) if tags[place] != "RB"), at)
-            if cores[verb] in _OF_THEY:
+            if cores[verb] == "s":  # "he 's", "he s"
+                words[verb] = _their_verb(words[verb], cores[verb + 1 : verb + 2])
+            elif cores[verb] in _OF_THEY:
                 words[verb] = put(words[verb], _OF_THEY[cores[verb]])
             elif tags[verb] == "VBZ":
                 words[verb] = put(words[verb], inflector.lemma(cores[verb], "VBZ"))
@@ -69,11 +73,11 @@ _OF_THEY = {"is": "are", "was": "were", "has": "have", "does": "do", "isn't": "a
 _OF_THEY |= {"doesn't": "don't", "hasn't": "haven't"}
 
 
-def _with_their_verb(word: str, after: Sequence[str]) -> str:
-    """ "they's" as "they're"; as "they've" where a participle follows that only stands with "have"."""
-    stem, ending = clitic(word)
-    verb = "ve" if after and after[0] in ("been", "got", "gotten", "had") else "re"
-    return f"{stem}{ending[:1]}{verb.upper() if ending[1] == 'S' else verb}{ending[2:]}"
+def _their_verb(ending: str, after: Sequence[str]) -> str:
+    """The "'s" of "they's" as "'re"; as "'ve" where a participle follows that only stands with "have"."""
+    before, written, marks = parts(ending)
+    verb = "ve" if after and after[0] in OF_HAVE else "re"
+    return f"{before}{verb.upper() if written == 'S' else verb}{marks}"
 
 
 def _before_noun(tags: Sequence[str], at: int) -> bool:

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from perturbations.text import tables
-from perturbations.text.tokens import core, parts, rebuild
+from perturbations.text.tokens import core, parts, rebuild, without_end_mark
 
 _END_MARKS = ("...", ".", ",", ";")
 _BRACKETS = (('"', '"'), ("{", "}"), ("[", "]"), ("(", ")"), ("`", "`"), ("【", "】"))
@@ -174,7 +174,10 @@ def punctuation(text: str, rng: _Generator) -> str:
     """The caption in a pair of brackets, with an end mark of its own (Schiappa et al., App. A.2)."""
     left, right = _pick(_BRACKETS, rng)
     mark = _pick(_END_MARKS, rng)
-    return f"{left} {text.strip().rstrip('.,;:!?').rstrip()}{mark} {right}" if text.strip() else text
+    body = without_end_mark(text.strip(), ".,;:!?")
+    if mark[0] == ".":
+        body = body.removesuffix(".")
+    return f"{left} {body}{mark} {right}" if text.strip() else text
 
 
 def _slips(text: str, rng: _Generator, share: float, eligible: Callable[[str], bool], noise: _Noise) -> str:

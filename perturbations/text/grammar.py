@@ -5,16 +5,15 @@ These are rules, not a model: they rewrite clear cases and leave every other cap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from perturbations.text.contractions import CLITICS, OF_HAVE, Clitic, core_of, separated, tagged, together, with_verb
+from perturbations.text.contractions import CLITICS, OF_HAVE, Clitic, Tagger, core_of, separated, together, with_verb
 from perturbations.text.tokens import APOSTROPHES, parts, put, rebuild
 
 Generator = np.random.Generator
-Tagger = Callable[[list[str]], list[str]]
 
 
 class Inflector(Protocol):
@@ -70,7 +69,7 @@ def tense(text: str, rng: Generator, *, share: float, tagger: Tagger, inflector:
     flaps it's wings" no verb.
     """
     words = separated(text.split())
-    cores, tags = tagged(words, tagger)
+    cores, tags = list(map(core_of, words)), tagger(words)
     wanted = max(1, min(10, int(share * len(text.split()))))
     carrying = [at for at in range(len(words)) if not _is_aside(words, tags, at) and _carries_tense(cores, tags, at)]
     forms = {at: _in_other_tense(cores, tags, at, inflector) for at in carrying}
@@ -110,7 +109,7 @@ def _carries_tense(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
     word, tag = words[at], tags[at]
     before = _before(words, tags, at)
     after = tags[at + 1] if at + 1 < len(tags) else ""
-    if tag == "POS" or word in _NEVER:
+    if tag == "POS" or word in _NEVER or (tag.startswith("NN") and word in _AUXILIARIES):  # "8 am", "a can"
         return False
     if word in _OTHER_AUXILIARY or word in _PRESENT:
         if tag == "MD" and word.isalpha() and (after[:2] not in ("VB", "RB", "PR") or words[at + 1] == "rather"):
@@ -118,7 +117,7 @@ def _carries_tense(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
         return before is None or (tags[before] not in ("TO", "MD") and words[before] not in DO)
     if not word.replace("-", "").isalpha():
         return False
-    if before is not None and (tags[before] in ("TO", "MD") or _is_auxiliary(words[before])):
+    if before is not None and (tags[before] in ("TO", "MD") or _is_auxiliary(words[before], tags[before])):
         return False
     if tag == "VB":
         return _instructs_here(words, tags, at)
@@ -146,8 +145,8 @@ def _carries_tense(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
     return tag in ("VBZ", "VBP") and tags[before][:2] not in ("VB", "DT", "JJ", "IN") and tags[before] != "PRP$"
 
 
-def _is_auxiliary(word: str) -> bool:
-    return word in _AUXILIARIES or word.endswith("n't")
+def _is_auxiliary(word: str, tag: str) -> bool:
+    return (word in _AUXILIARIES and not tag.startswith("NN")) or word.endswith("n't")
 
 
 def _is_aside(words: Sequence[str], tags: Sequence[str], at: int) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perturbations.text import tables
-from perturbations.text.contractions import CLITICS, WRITTEN_OUT, Clitic, core_of, separated, tagged, together
-from perturbations.text.grammar import BE, DO, HAVE, Generator, Inflector, Tagger
+from perturbations.text.contractions import CLITICS, WRITTEN_OUT, Clitic, Tagger, core_of, separated, together
+from perturbations.text.grammar import BE, DO, HAVE, Generator, Inflector
 from perturbations.text.tokens import APOSTROPHES, core, parts, put, rebuild
 from perturbations.text.voice import noun_phrase
 
@@ -35,7 +35,7 @@ def reverse_negation(text: str, rng: Generator, *, tagger: Tagger, inflector: In
     cores = [core_of(word) if core_of(word) in CLITICS else core(word).translate(_APOSTROPHES) for word in words]
     if cores[:1] in (["what"], ["how"]) and (text.rstrip()[-1:] in ("!", "?") or cores[1:2] in (["a"], ["an"])):
         return text  # "what a goal!" claims nothing that could be denied
-    tags = tagged(words, tagger)[1]
+    tags = tagger(words)
     for at in range(len(words)):
         end, affirmed = _affirmed(words, cores, tags, at)
         if end > at:
@@ -68,7 +68,8 @@ def _helps(cores: Sequence[str], tags: Sequence[str], at: int) -> bool:
         return tags[at] in ("VBZ", "VBP", "MD")
     if word in DO and at == 0 and _subject_end(cores, tags, 1) < len(cores):
         return word != "do" or tags[1] == "PRP"  # "does the man jump", not "do the dishes"
-    return word in BE | _MODALS or (word in {*DO, *HAVE, "'ve"} and _verb_follows(tags, at))
+    is_auxiliary = word in BE | _MODALS and not tags[at].startswith("NN")  # "8 am", "a can"
+    return is_auxiliary or (word in {*DO, *HAVE, "'ve"} and _verb_follows(tags, at))
 
 
 def _place_of_not(words: Sequence[str], cores: Sequence[str], tags: Sequence[str], at: int) -> int:

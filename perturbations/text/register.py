@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 
 from perturbations.text import tables
-from perturbations.text.contractions import straight, written_out
-from perturbations.text.grammar import Inflector, Tagger
-from perturbations.text.tokens import core, differs, parts, put, rebuild
+from perturbations.text.contractions import Tagger, straight, written_out
+from perturbations.text.grammar import Inflector
+from perturbations.text.tokens import core, differs, parts, put, rebuild, without_end_mark
 from perturbations.text.voice import noun_phrase
 
 _NUMERALS = {"1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "6": "six", "7": "seven", "8": "eight"}
@@ -58,7 +58,7 @@ def casual(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     replaced = _with_phrases(" ".join(words), tables.pairs("casual"))
     if replaced == " ".join(text.split()):
         return text
-    return replaced.strip().removesuffix(".")
+    return without_end_mark(replaced, ".")
 
 
 def _with_verbs(words: list[str], table: str, tagger: Tagger, inflector: Inflector) -> list[str]:
@@ -149,8 +149,9 @@ def _with_phrases(text: str, table: Mapping[str, str]) -> str:
         for length in range(min(longest, len(words) - at), 0, -1):
             after = parts(words[at + length - 1])[2]
             phrase = straight(" ".join(words[at : at + length])).removesuffix(after)
-            if phrase.lower() in table:
-                new = table[phrase.lower()]
+            plain = phrase.lower().removesuffix(".")  # of "tbsp."
+            if plain in table:
+                new = table[plain]
                 new = new[:1].upper() + new[1:] if phrase[:1].isupper() else new
                 new = new.upper() if "'" in phrase and phrase.isupper() else new
                 result.extend(f"{new}{after}".split())

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from perturbations.text import tables
-from perturbations.text.grammar import Inflector, Tagger
+from perturbations.text.contractions import CLITICS, Tagger, core_of
+from perturbations.text.grammar import Inflector
 from perturbations.text.tokens import core, parts, put, rebuild
 
 _PLAIN_VERBS = frozenset(("is", "am", "are", "was", "were", "has", "have", "had", "do", "does", "did"))
@@ -34,7 +35,12 @@ def pre_edited(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
         bare, before = core(word), tags[at - 1] if at else ""
         if tag == "VB" and (at == 0 or core(words[at - 1]) in ("and", "then")):
             result += ["you", "must", word]
-        elif tag in ("VBZ", "VBP") and bare not in _PLAIN_VERBS and before[:2] in ("NN", "PR"):
+        elif (
+            tag in ("VBZ", "VBP")
+            and bare not in _PLAIN_VERBS
+            and core_of(word) not in CLITICS
+            and before[:2] in ("NN", "PR")
+        ):
             result += ["is" if tag == "VBZ" else "are", put(word, inflector.inflect(inflector.lemma(bare, tag), "VBG"))]
         elif tag == "VBG" and before[:2] == "NN":
             result += ["are" if before.endswith("S") else "is", word]

@@ -14,6 +14,13 @@ _QUOTES = ("\N{LEFT SINGLE QUOTATION MARK}", "\N{RIGHT SINGLE QUOTATION MARK}")
 APOSTROPHES = ("'", "`", "\N{ACUTE ACCENT}", "\N{MODIFIER LETTER APOSTROPHE}", *_QUOTES)
 """What keyboards and word processors write."""
 
+_ABBREVIATED = re.compile(
+    r"[^\W\d_]{1,2}\.(?:[^\W\d_]\.)*[^\W\d_]|al|approx|capt|dr|etc|feat|ft|hrs?|inc|jr|lbs?|ltd|mrs?|ms|oz|prof|sr|st|"
+    "tbsps?|tsps?|vs",
+    re.IGNORECASE,
+)
+"""Words with a full stop of their own, without their last one: "a.m", "Ph.D", and those that end few sentences."""
+
 _CLITIC = re.compile(rf"(.*\w)([{''.join(APOSTROPHES)}](?:s|d|m|ll|re|ve))", re.DOTALL | re.IGNORECASE)
 
 
@@ -29,16 +36,28 @@ def rebuild(text: str, words: Sequence[str]) -> str:
 
 
 def parts(word: str) -> tuple[str, str, str]:
-    """The punctuation before a word, the word itself, and the punctuation after it."""
+    """The punctuation before a word, the word itself, and the punctuation after it.
+
+    The full stop of an abbreviation belongs to the word: "a.m.", "etc.".
+    """
     match = _PARTS.fullmatch(word)
     assert match is not None
     before, core, after = match.groups()
+    if after[:1] == "." and _ABBREVIATED.fullmatch(core):
+        return before, f"{core}.", after[1:]
     return before, core, after
 
 
 def core(word: str) -> str:
-    """A word without the punctuation around it, in lower case, as in word lists."""
-    return parts(word)[1].lower()
+    """A word without the punctuation around it, in lower case, as in word lists: "mr" of "Mr."."""
+    return parts(word)[1].lower().removesuffix(".")
+
+
+def without_end_mark(text: str, marks: str) -> str:
+    """A text without the marks and the white space at its end; the full stop of an abbreviation stays."""
+    body = text.rstrip(f"{marks} \t\n")
+    abbreviates = text.startswith(".", len(body)) and parts(f"{body}.".split()[-1])[1].endswith(".")
+    return f"{body}." if abbreviates else body
 
 
 def clitic(word: str) -> tuple[str, str]:
@@ -49,8 +68,10 @@ def clitic(word: str) -> tuple[str, str]:
 
 
 def put(word: str, replacement: str) -> str:
-    """A word whose core is replaced by `replacement`, with the same capitals."""
+    """A word whose core is replaced by `replacement`, with the same capitals: "Mrs." or "Mister" for "Mr."."""
     before, old, after = parts(word)
+    if old.endswith("."):
+        old, after = old[:-1], f".{after}" if _ABBREVIATED.fullmatch(replacement) else after
     if old[:1].isupper():
         replacement = (
             replacement.upper() if len(old) > 1 and old.isupper() else replacement[:1].upper() + replacement[1:]

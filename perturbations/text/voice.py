@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from perturbations.text import tables
-from perturbations.text.contractions import CLITICS, separated, tagged
+from perturbations.text.contractions import CLITICS, RUN_TOGETHER, Tagger, core_of, separated
 from perturbations.text.fluency import known
-from perturbations.text.grammar import BE, DO, HAVE, PLURAL_PRONOUNS, Inflector, Tagger, verb_form
-from perturbations.text.tokens import clitic, core, parts, rebuild
+from perturbations.text.grammar import BE, DO, HAVE, PLURAL_PRONOUNS, Inflector, verb_form
+from perturbations.text.tokens import clitic, core, parts, rebuild, without_end_mark
 
 _SUBORDINATORS = ("that", "while", "as", "if", "because")
 _SOMETHING = ("someone", "somebody", "something")
@@ -34,7 +34,7 @@ def passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
 
 def _within_end_mark(text: str, rewritten: Callable[[str], str]) -> str:
     """A rewritten sentence, with the mark and the white space that it ends with."""
-    body = text.rstrip(".!? \t\n")
+    body = without_end_mark(text, ".!?")
     return rewritten(body) + text[len(body) :]
 
 
@@ -82,8 +82,9 @@ def _passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
 
 def _contracts(words: Sequence[str], tagger: Tagger) -> bool:
     """Whether a verb is written together with another word, or "its" as "it's": such captions stay as they are."""
-    cores, tags = tagged(separated(words), tagger)
-    return any(
+    apart = separated(words)
+    cores, tags = list(map(core_of, apart)), tagger(apart)
+    return any(core in RUN_TOGETHER for core in cores) or any(
         core in CLITICS and (tag != "POS" or before == "it")
         for before, core, tag in zip(cores, cores[1:], tags[1:], strict=False)
     )

@@ -1,4 +1,4 @@
-"""Kernels that replace, insert, move and delete words."""
+"""Kernels that replace, insert, move and delete words, or rewrite a whole caption through a model's role."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from perturbations.text import tables
-from perturbations.text.grammar import DO, HAVE, Generator, Inflector, Tagger
+from perturbations.text.contractions import CLITICS, Tagger, core_of
+from perturbations.text.grammar import DO, HAVE, Generator, Inflector
 from perturbations.text.tokens import core, put, rebuild
 
 _Synonyms = Callable[[str, str | None], Sequence[str]]
 _Neighbours = Callable[[str], Sequence[str]]
 _Fill = Callable[[list[str], int, str], Sequence[str]]
 _Ambiguous = Callable[[str], Sequence[str]]
+_Translator = Callable[[str], str]
+_Styler = Callable[[str, str, Generator], str]
 
 
 _MARKS = (".", ",", "!", "?", ";", ":")
@@ -181,6 +184,8 @@ def _of_content(
 
     def of_content(at: int) -> Sequence[str]:
         bare = core(words[at])
+        if core_of(words[at]) in CLITICS:
+            return ()
         alone = bare in DO | HAVE and tags[at + 1 : at + 2] and not tags[at + 1].startswith(("VB", "RB", "PRP"))
         is_content = alone or (bare not in left and bare.replace("-", "").isalnum())
         return candidates(at) if is_content else ()
@@ -220,7 +225,7 @@ def insert_adv(text: str, rng: Generator, *, tagger: Tagger) -> str:
     adverbs = tables.words("adverbs")
     longer = []
     for word, tag in zip(words, tagger(words), strict=True):
-        if tag.startswith("VB"):
+        if tag.startswith("VB") and core_of(word) not in CLITICS:
             longer.append(adverbs[int(rng.integers(len(adverbs)))])
         longer.append(word)
     return rebuild(text, longer)
@@ -233,3 +238,19 @@ def append_irrelevant(text: str, rng: Generator, *, closing_from: int) -> str:
     if not text.strip():
         return text
     return f"{opening} {text} {proverb}" if len(text.split()) >= closing_from else f"{opening} {text}"
+
+
+# --- both: translation, style ----------------------------------------------------------------------------------------
+
+
+def back_translation(text: str, rng: Generator, *, translator: _Translator) -> str:
+    """The caption translated into another language and back (Qiu et al., Tab. 8; Schiappa et al., App. A.2)."""
+    return translator(text)
+
+
+def restyle(text: str, rng: Generator, *, style: str, styler: _Styler) -> str:
+    """The caption in another style: "formal", "casual", "passive" or "active".
+
+    Qiu et al., Tab. 8; Schiappa et al., App. A.2.
+    """
+    return styler(text, style, rng)

@@ -14,10 +14,28 @@ rule captions:
         mem_mb=doubled(1000),
         runtime=doubled(10),
     params:
-        settings=JOBS.dataset,
+        settings=JOBS.origin,
     shell:
         "perturb rule captions {params.settings:q} --listed {input.listed:q} --sources {input.sources:q}"
         " --captions {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"
+
+
+# Questions of multiple choice about the clips: also about those that turn out to be unusable.
+rule questions:
+    input:
+        "work/{dataset}/lists/questions.jsonl",
+    output:
+        "manifests/{dataset}/questions.parquet",
+    log:
+        "work/logs/{dataset}/questions.log",
+    localrule: True
+    resources:
+        mem_mb=doubled(1000),
+        runtime=doubled(10),
+    params:
+        settings=JOBS.dataset,
+    shell:
+        "perturb rule questions {params.settings:q} --listed {input:q} --output {output:q} 2> {log:q}"
 
 
 # Listed captions that cannot be used. Too many of them stop the run, as quarantined clips do.

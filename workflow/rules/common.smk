@@ -1,12 +1,11 @@
 # What all rules share. Their functions are those of CorpusRules (perturbations/corpus/rules.py), EvaluationRules, SplitRules.
-import os
-import sys
 from functools import cache, partial
 
 from snakemake.logging import logger
 
 from perturbations.base import shown
-from perturbations.base.errors import PerturbationError, did_you_mean
+from perturbations.base.errors import PerturbationError
+from perturbations.corpus import targets
 from perturbations.models.guides.registry import ANALYSES
 from perturbations.report import run_lines
 
@@ -51,10 +50,14 @@ def requested_targets():
     return [NAMES.get(name, name) for name in workflow.dag_settings.targets]
 
 
+def is_mistyped(word):
+    """Whether a word of the command line looks like one of these targets and is none. A user's workflow has others."""
+    return word.isidentifier() and word not in NAMES and bool(targets.near(word, NAMES))
+
+
 def nearest_target(wildcards):
     """Stop with the target that a mistyped one may mean."""
-    lines = [f"no target {word}{did_you_mean(word, NAMES)}" for word in MISTYPED]
-    raise WorkflowError("\n".join(lines))
+    raise SystemExit("\n".join(targets.no_target(CONFIG, word, NAMES) for word in MISTYPED))
 
 
 def stored(marker):

@@ -1,23 +1,25 @@
 # Configuration, all rules, and named targets.
+import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 min_version("9.20")
 
 # A folder of the package's name alone has no origin.
 if getattr(find_spec("perturbations"), "origin", None) is None:
-    raise WorkflowError(
+    raise SystemExit(
         "This workflow needs its Python package: pip install 'perturbations[workflow]'; in a checkout, sh envs/install.sh"
     )
 if ABSENT := [name for name in ("duckdb", "jinja2", "pyarrow") if find_spec(name) is None]:
     from perturbations.base.project import installation
 
-    raise WorkflowError(f"This workflow needs {', '.join(ABSENT)}: {installation('workflow')}")
+    raise SystemExit(f"This workflow needs {', '.join(ABSENT)}: {installation('workflow')}")
 
 from perturbations.base import things
+from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.corpus import paths
 from perturbations.corpus.rules import CorpusRules, doubled, user_mistakes
@@ -31,15 +33,24 @@ PREFIX = Path(
     rules.mixes.output.types.removesuffix("manifests/{dataset}/{suite}/mixed_types.parquet")
 )
 
+FURTHER = workflow.overwrite_configfiles
+
+# In the order in which Snakemake merges them. It has their values, but not where these are written.
 with user_mistakes():
-    WRITTEN = config_file.load(["config.yaml", *config_file.further_files()])
+    WRITTEN = config_file.load(
+        dict.fromkeys(
+            map(os.path.abspath, [*set(workflow.configfiles) - set(FURTHER), "config.yaml", *FURTHER])
+        )
+    )
+    if not WRITTEN.values and not config:
+        raise ConfigError("config.yaml: no such file; run this where config.yaml is")
 
 
 configfile: "config.yaml"
 
 
 with user_mistakes():
-    CONFIG = config_file.parse(config, WRITTEN, PREFIX)
+    CONFIG = config_file.parse(config, WRITTEN, PREFIX, sys.argv[1:])
     paths.check_folders(CONFIG.at(""))
     things.record(CONFIG.plugins, CONFIG.at(""))
 
@@ -69,9 +80,7 @@ for TARGET in list(MENU)[1:]:
 
 
 # A mistyped target is a file that no other rule makes.
-if MISTYPED := sorted(
-    word for word in {*sys.argv[1:]} - {*NAMES} if word.isidentifier() and did_you_mean(word, NAMES)
-):
+if MISTYPED := [word for word in sys.argv[1:] if is_mistyped(word)]:
 
     rule mistyped_target:
         input:

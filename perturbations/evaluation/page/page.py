@@ -11,12 +11,22 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from perturbations.base import shown, storage, templates
+from perturbations.base import features, shown, storage, templates
 from perturbations.evaluation import mteb_results
 from perturbations.evaluation.page import curves, leaderboard, published_section, sections
 from perturbations.evaluation.page import scores as scoring
 from perturbations.evaluation.page.names import model_names, retrievals_of, setting_of
-from perturbations.evaluation.page.tables import FORMS, Figure, PagePart, PageTable, Section, as_csv, leaves, name_files
+from perturbations.evaluation.page.tables import (
+    FORMS,
+    Figure,
+    PageLeaf,
+    PagePart,
+    PageTable,
+    Section,
+    as_csv,
+    leaves,
+    name_files,
+)
 from perturbations.evaluation.result_sets import check
 from perturbations.evaluation.rows import RESULTS, ResultRow, ScenarioKey, backends_of, tables_of
 from perturbations.manifest import files
@@ -36,11 +46,12 @@ def write(
     statistics: Sequence[Path] = (),
     quarantine: Sequence[Path] = (),
     queries: Sequence[Path] = (),
+    answers: Sequence[Path] = (),
 ) -> None:
     """Write the page, and beside it a folder of its tables and curves.
 
     `results` are manifests, and files of mteb (see `mteb_results`). `queries` are manifests of composed queries, of
-    which the page shows a few.
+    which the page shows a few. `answers` are manifests of results of answers to questions, beside their answers.
 
     Results without `ranks` have no intervals. Raises `ManifestError` when a file is not of its kind, when means of the
     results would mix models, or when ranks and results are of different runs.
@@ -62,6 +73,7 @@ def write(
                 severity += curves.of_models(same, choice._replace(gallery=gallery))
         published += published_section.of_dataset(rows, of_directions)
     every = [
+        *features.answer_sections(answers),
         Section("Results", boards, "results"),
         Section("R@1 against severity", severity, "severity"),
         Section("Published values", published and [published_section.READ, *published], "published"),
@@ -78,8 +90,8 @@ def write(
     text = templates.rendered(
         "perturbations.evaluation.page",
         "page.html.j2",
-        title="Retrieval under perturbation",
-        summary=_summary(frame),
+        title="Questions under perturbation" if answers and frame.empty else "Retrieval under perturbation",
+        summary="" if answers and frame.empty else _summary(frame),
         banner=_banner(frame),
         sections=every,
         said=[],  # guides that a table before has
@@ -91,7 +103,7 @@ def write(
     storage.write_text(output, text)
 
 
-def _write_files(folder: Path, parts: Sequence[PageTable | Figure | str]) -> None:
+def _write_files(folder: Path, parts: Sequence[PageLeaf]) -> None:
     """Write all tables as one CSV, main tables in their forms, and the curves; remove files of an earlier page."""
     tables = [part for part in parts if isinstance(part, PageTable)]
     texts = {CSV_NAME: as_csv(tables)}

@@ -147,16 +147,26 @@ class Section:
     anchor: str = ""
 
 
-PagePart = PageTable | Figure | Section | str
+@dataclass
+class PlayedClips:
+    """Clips side by side that play (`report.previews.Preview`), each with its name, and lines below their title."""
+
+    title: str
+    clips: Sequence[tuple[str, Mapping[str, str]]]
+    lines: Sequence[str]
 
 
-def leaves(parts: Iterable[PagePart]) -> Iterator[PageTable | Figure | str]:
+PagePart = PageTable | Figure | PlayedClips | Section | str
+PageLeaf = PageTable | Figure | PlayedClips | str
+
+
+def leaves(parts: Iterable[PagePart]) -> Iterator[PageLeaf]:
     """The tables, figures and texts among parts, also folded ones."""
     for part in parts:
         yield from leaves(part.parts) if isinstance(part, Section) else [part]
 
 
-def name_files(parts: Iterable[PageTable | Figure | str]) -> None:
+def name_files(parts: Iterable[PageLeaf]) -> None:
     """Give each figure, and each table that has files, a name for them that no other has."""
     taken: set[str] = set()
     for part in parts:

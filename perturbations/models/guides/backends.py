@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from perturbations.base.settings import Device, Strict
+from perturbations.models.guides import registry as guides
 from perturbations.models.guides.donor import OfflineEmbedding, PretrainedEmbedding
 from perturbations.models.guides.frost import Frost
 from perturbations.models.guides.main_object import OfflineMainObject, PretrainedMainObject
@@ -48,3 +49,13 @@ class Backends(Strict):
     ) -> GuideSettings:
         """The settings of guides and analyses."""
         return GuideSettings(backends=self, variant=variant, sampled=sampled, donors=donors)
+
+
+def has_stand_in(guide: str | None) -> bool:
+    """Whether a perturbation of this guide is made by a model's stand-in where no configuration names the model."""
+    role = guides.get(guide).role if guide else None
+    return role is not None and getattr(Backends().roles()[role], "backend", "") == "offline"
+
+
+STAND_IN = "stand-in"
+"""The mark of what a stand-in made, wherever it is shown."""

@@ -7,16 +7,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from perturbations.base import storage
+from perturbations.base.arrays import SAMPLED, uniform_indices
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, ticking, ticking_on
 from perturbations.base.records import Record, canonical, digest
 from perturbations.base.settings import Strict
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
+from perturbations.media.clip import MediaClip
+from perturbations.media.footage import CleanClip
+from perturbations.models import clip_model
+from perturbations.models.analysis import descriptor, neighbours
 from perturbations.models.guides.main_object import parse_result
 from perturbations.models.guides.registry import (
     Analysed,
@@ -26,17 +33,9 @@ from perturbations.models.guides.registry import (
     GuideRecipe,
     GuideSettings,
     Known,
+    Parameters,
     analysis,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from perturbations.media.clip import MediaClip
-    from perturbations.media.footage import CleanClip
-    from perturbations.models import clip_model as clip_model
-    from perturbations.models.guides.registry import Parameters
 
 # --- configuration ---------------------------------------------------------------------------------------------------
 
@@ -66,9 +65,6 @@ def _embed_frames(
     An embedding has the length 1. Features are the mean of the frames', whose lengths count: captions are compared with
     it.
     """
-    from perturbations.base.arrays import SAMPLED, uniform_indices
-    from perturbations.models.analysis import descriptor
-
     places = uniform_indices(SAMPLED, clip.num_frames)
     seen = {frame.position: frame.image for frame in ticking(clip.frames({*places}), tick)}
     frames = [seen[place] for place in places]
@@ -104,8 +100,6 @@ def _embed_caption(
 # A job loads its model once.
 @lru_cache(maxsize=1)
 def _clip_model(settings: str) -> clip_model.ClipModel:
-    from perturbations.models import clip_model
-
     model = json.loads(settings)
     return clip_model.load(
         model["clip"], revision=model.get("clip_revision"), device=model["device"], dtype=model["dtype"]
@@ -146,8 +140,6 @@ class DonorFacts(Facts):
 
     def other_clip(self) -> MediaClip:
         """The clip that a segment is taken from. Raises `MediaError` when its file is missing or changed."""
-        from perturbations.media.clip import MediaClip
-
         donor, path = self.donor, Path(self.files["donor"])
         if not path.is_file() or storage.sha256(path) != donor.sha256:
             raise MediaError(f"the donor {donor.item_id!r} is missing or changed: {path}")
@@ -232,10 +224,6 @@ class DonorGuide(GuideRecipe):
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> DonorFacts:
         """The nearest clip of the corpus, without the clip itself and clips of the same file or the same frames."""
-        import numpy as np
-
-        from perturbations.models.analysis import neighbours
-
         query, number = known.row(item_id), parameters["donors"]
         assert isinstance(number, int)
         donors, vectors = _corpus(known, seed, number)
@@ -256,9 +244,9 @@ class DonorGuide(GuideRecipe):
         """Donors are compared by the vectors of their frames."""
         return self.corpus, "features" if self.similarity == "product" else "embedding"
 
-    def differences(self, dataset: str) -> Iterator[str]:
+    def differences(self, *, own_donors: bool) -> Iterator[str]:
         """The authors' donors are clips of the training split (App. A.1)."""
-        if self.corpus in ("", dataset):
+        if own_donors:
             yield "donors are clips of the evaluated dataset, and the authors' are of the training split"
 
 
@@ -272,10 +260,6 @@ def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], np
 
     A donor added to or removed from the corpus changes at most one of the others.
     """
-    import numpy as np
-
-    from perturbations.models.analysis import neighbours
-
     by_item = {row.item_id: row for row in known.donors}
     dataset = known.donors[0].dataset if known.donors else ""
     chosen = neighbours.subset(by_item, number, lambda item_id: digest([seed, dataset, item_id]))
@@ -311,7 +295,7 @@ class RandomDonorGuide(GuideRecipe):
         Never the clip itself, nor one of its file or its frames.
         """
         query = known.row(item_id)
-        seconds = parameters["seconds"]
+        seconds = parameters.get("seconds", 0)
         assert isinstance(seconds, float | int)
         others = [row for row in known.donors if not _is_the_same(row, query)]
         if not others:

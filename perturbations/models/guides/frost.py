@@ -5,20 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from perturbations.base import storage
+from perturbations.base.arrays import Image
 from perturbations.base.records import canonical
 from perturbations.base.settings import Strict
 from perturbations.manifest.kinds import AnalysisRow
-from perturbations.models.guides.registry import Facts, GuideRecipe, GuideSettings, Known
-
-if TYPE_CHECKING:
-    from perturbations.base.arrays import Image
-    from perturbations.media.footage import CleanClip
-    from perturbations.models.guides.registry import Parameters
+from perturbations.media import stills
+from perturbations.media.footage import CleanClip
+from perturbations.models.guides.registry import Facts, GuideRecipe, GuideSettings, Known, Parameters
 
 _FIRST = 5
 """The photographs, in the order of their names, that MM-Robustness' code chooses from."""
@@ -71,8 +69,6 @@ class FrostGuide(GuideRecipe):
         """
         if "images" not in self.files:
             return FrostFacts(files={})
-        from perturbations.media import stills
-
         as_released = self.choice is not None
         paths = stills.images_in("frost", Path(self.files["images"]))[: _FIRST if as_released else None]
         path = paths[int(draw * len(paths))]
@@ -94,8 +90,6 @@ class FrostGuide(GuideRecipe):
 @lru_cache(maxsize=4)
 def photograph(sha256: str | None, path: str | None) -> Image | None:
     """A photograph of frost, RGB uint8. Raises `MediaError` when it is missing or changed."""
-    from perturbations.media import stills
-
     return None if sha256 is None or path is None else stills.checked_image("frost", sha256, path)
 
 

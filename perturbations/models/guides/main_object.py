@@ -7,15 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from perturbations.base.arrays import SAMPLED, Image, uniform_indices
 from perturbations.base.progress import Tick, ticking, ticking_on
 from perturbations.base.records import canonical, parse_record
 from perturbations.base.settings import ModelName, Strict
 from perturbations.manifest.kinds import AnalysisRow
-from perturbations.models.analysis import tracking
+from perturbations.media.footage import CleanClip
+from perturbations.models import captioner, nouns, owlv2, yolo_world
+from perturbations.models.analysis import saliency, tracking
 from perturbations.models.guides.registry import (
     Analysed,
     Analysis,
@@ -24,18 +29,10 @@ from perturbations.models.guides.registry import (
     GuideRecipe,
     GuideSettings,
     Known,
+    Parameters,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from perturbations.base.arrays import Image
-    from perturbations.media.footage import CleanClip
-    from perturbations.models import captioner, nouns, owlv2, yolo_world
-    from perturbations.models.guides.registry import Parameters
-
-    _Detector = owlv2.OpenVocabularyDetector | yolo_world.WorldDetector
+_Detector = owlv2.OpenVocabularyDetector | yolo_world.WorldDetector
 
 _CAPTIONED_FRAMES = 16
 
@@ -158,10 +155,6 @@ class MainObjectGuide(GuideRecipe):
 
 
 def _offline(clip: CleanClip, tick: Tick) -> Analysed:
-    import numpy as np
-
-    from perturbations.models.analysis import saliency
-
     # Many frames, but small ones.
     near = saliency.neighbourhood(set(_sampled(clip)), clip.num_frames)
     frames = {frame.position: saliency.shrunk(frame.image) for frame in ticking(clip.frames(near), tick)}
@@ -205,15 +198,11 @@ def _result(
 
 
 def _sampled(clip: CleanClip) -> list[int]:
-    from perturbations.base.arrays import SAMPLED, uniform_indices
-
     return uniform_indices(SAMPLED, clip.num_frames)
 
 
 def _each_second(clip: CleanClip) -> list[int]:
     """The captioner's frames: one per second, at most 16."""
-    from perturbations.base.arrays import uniform_indices
-
     seconds = max(1, round(clip.num_frames / clip.fps))
     return uniform_indices(min(_CAPTIONED_FRAMES, seconds, clip.num_frames), clip.num_frames)
 
@@ -222,8 +211,6 @@ def _each_second(clip: CleanClip) -> list[int]:
 @lru_cache(maxsize=1)
 def _object_models(settings: str) -> tuple[captioner.Captioner, nouns.Nouns, _Detector, Mapping[str, object]]:
     """The captioner, the extractor of nouns, the detector, and what a row says of each."""
-    from perturbations.models import captioner, nouns, owlv2, yolo_world
-
     model = json.loads(settings)
     on = {"device": model["device"], "dtype": model["dtype"]}
     words = captioner.load(model["captioner"], revision=model.get("captioner_revision"), **on)

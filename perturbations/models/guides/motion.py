@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from perturbations.base import storage
 from perturbations.base.progress import Tick, ticking
 from perturbations.manifest.kinds import AnalysisRow
+from perturbations.media.clip import uniform_indices
+from perturbations.media.footage import CleanClip
+from perturbations.models.analysis import motion
+from perturbations.models.analysis.motion import FrameMotion
 from perturbations.models.guides.registry import (
     Analysed,
     Analysis,
@@ -18,21 +22,14 @@ from perturbations.models.guides.registry import (
     GuideRecipe,
     GuideSettings,
     Known,
+    Parameters,
 )
-
-if TYPE_CHECKING:
-    from perturbations.media.footage import CleanClip
-    from perturbations.models.analysis.motion import FrameMotion
-    from perturbations.models.guides.registry import Parameters
 
 
 def _analyse(
     recipe: AnalysisRecipe, clip: CleanClip, file: Path | None, before: AnalysisRow | None, tick: Tick
 ) -> Analysed:
     """Write the clip's motion into its file: of `num_frames` sampled frames, or of all."""
-    from perturbations.media.clip import uniform_indices
-    from perturbations.models.analysis import motion
-
     assert file is not None
     only = set(uniform_indices(recipe.num_frames, clip.num_frames)) if recipe.num_frames else None
     about = {"recipe": recipe.text, "source_sha256": clip.sha256}
@@ -42,8 +39,6 @@ def _analyse(
 
 
 def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Iterator[tuple[int, FrameMotion]]:
-    from perturbations.models.analysis import motion
-
     follower = motion.Follower()
     for frame in ticking(clip.frames(follower.needed(only)), tick):
         follower.show(frame.image, frame.position)
@@ -73,8 +68,6 @@ class MotionGuide(GuideRecipe):
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> object:
         """The function position -> motion: from the analysis's file, or without one from the frames as they come."""
-        from perturbations.models.analysis import motion
-
         return motion.Follower() if kept is None else motion.reader(kept, clip.height, clip.width)
 
 

@@ -5,8 +5,8 @@ paint in. The manifest's row holds everything that the frames depend on as *fact
 make its frames again. The *guide* converts facts to the kernel's argument. An *analysis* examines a clip once, for all
 severities, and the facts come from its row. The same functions serve files and arrays in memory.
 
-The modules of this room import NumPy and models in functions only: Snakemake imports them at every start. Each is
-loaded when one of its guides is asked for: a job needs one.
+The modules of this room import torch and what needs it in functions only. Each is loaded when one of its guides is
+asked for: a job needs one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from perturbations.base.errors import ConfigError, ManifestError, MediaError, Re
 from perturbations.base.progress import Tick, no_tick
 from perturbations.base.records import Record, canonical, parse_record
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
+from perturbations.media.clip import MediaClip
+from perturbations.media.footage import CleanClip
 
 if TYPE_CHECKING:
     from perturbations.base.settings import Strict
-    from perturbations.media.clip import MediaClip
-    from perturbations.media.footage import CleanClip
 
-    Parameters = Mapping[str, object]
-    """Of a kernel."""
+Parameters = Mapping[str, object]
+"""Of a kernel."""
 
 OFFLINE_MB = 1000
 """The memory of a job that loads no model."""
@@ -244,8 +244,11 @@ class GuideRecipe(Record):
         """The dataset from whose clips it takes frames, and the analysis that compares them."""
         return None
 
-    def differences(self, dataset: str) -> Iterator[str]:
-        """What it takes that the authors of published results did not, for the clips of a dataset."""
+    def differences(self, *, own_donors: bool) -> Iterator[str]:
+        """What it takes that the authors of published results did not.
+
+        `own_donors`: frames are of clips that are evaluated themselves.
+        """
         yield from ()
 
     @property

@@ -7,23 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from perturbations.base import storage
+from perturbations.base.arrays import Image
 from perturbations.base.records import canonical
 from perturbations.base.settings import Strict
 from perturbations.manifest.kinds import AnalysisRow
-from perturbations.models.guides.registry import Facts, GuideRecipe, GuideSettings, Known
-
-if TYPE_CHECKING:
-    from perturbations.base.arrays import Image
-    from perturbations.media.footage import CleanClip
-    from perturbations.models import adain
-    from perturbations.models.guides.registry import Parameters
-    from perturbations.video.style import Painter
-
+from perturbations.media import stills
+from perturbations.media.footage import CleanClip
+from perturbations.models import adain
+from perturbations.models.guides.registry import Facts, GuideRecipe, GuideSettings, Known, Parameters
+from perturbations.video import procedural_styles, style
+from perturbations.video.style import Painter
 
 # --- configuration ---------------------------------------------------------------------------------------------------
 
@@ -86,9 +84,6 @@ class StyleGuide(GuideRecipe):
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> StyleFacts:
         """The style of a clip: drawn once per clip, the same for all severities."""
-        from perturbations.media import stills
-        from perturbations.video import procedural_styles
-
         files: Any = {name: path for name, path in self.files.items() if name != "images"}
         if "images" not in self.files:
             names = procedural_styles.names()
@@ -109,7 +104,7 @@ class StyleGuide(GuideRecipe):
         described = json.loads(self.text)
         return canonical({"style": {name: described[name] for name in described.keys() - {"kind", "files"}}})
 
-    def differences(self, dataset: str) -> Iterator[str]:
+    def differences(self, *, own_donors: bool) -> Iterator[str]:
         """The authors' styles are paintings; of an offline painter its stand-in is said anyway."""
         if "images" not in self.files and not self.is_offline:
             yield "styles are drawn by the package, and the authors' are paintings"
@@ -138,8 +133,6 @@ def painter(guide: StyleGuide, facts: StyleFacts) -> Painter:
 # The severities of a clip, and clips of one style, share a painter.
 @lru_cache(maxsize=4)
 def _offline_painter(name: str, image: str | None) -> Painter:
-    from perturbations.video import style
-
     picture = _style_image(name, image)
     as_released = cache(lambda: style.Painter(style.filter_bank(picture, own_size=True)))
     return style.Painter(style.filter_bank(picture), as_released=as_released)
@@ -147,8 +140,6 @@ def _offline_painter(name: str, image: str | None) -> Painter:
 
 @lru_cache(maxsize=4)
 def _pretrained_painter(name: str, image: str | None, guide: str, encoder: str, decoder: str) -> Painter:
-    from perturbations.video import style
-
     networks = _networks(guide, encoder, decoder)
     picture = _style_image(name, image)
 
@@ -169,22 +160,16 @@ def _pretrained_painter(name: str, image: str | None, guide: str, encoder: str, 
 
 
 def _style_image(name: str, path: str | None) -> Image:
-    from perturbations.media import stills
-
     return _drawn_style(name) if path is None else stills.checked_image("style", name, path)
 
 
 @cache  # some take a tenth of a second, and a shard's clips have all of them
 def _drawn_style(name: str) -> Image:
-    from perturbations.video import procedural_styles
-
     return procedural_styles.image(name)
 
 
 @lru_cache(maxsize=1)
 def _networks(guide: str, encoder: str, decoder: str) -> adain.Adain:
-    from perturbations.models import adain
-
     settings = StyleGuide(**json.loads(guide))
     return adain.load(
         Path(encoder),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
+
+from perturbations.media.footage import CleanClip, times_of
 from perturbations.models.guides.registry import Facts, GuideRecipe
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from perturbations.media.footage import CleanClip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +24,6 @@ class ClockGuide(GuideRecipe):
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> npt.NDArray[np.float64]:
         """The time of each frame, in seconds, ascending; evenly spaced where a clip has no file."""
-        import numpy as np
-
-        from perturbations.media.footage import times_of
-
         return np.asarray(times_of(clip), np.float64)
 
 

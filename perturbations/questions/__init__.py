@@ -1,0 +1,1 @@
+"""Questions of multiple choice about clips: their table, ways to the harnesses that ask models, and paired answers."""

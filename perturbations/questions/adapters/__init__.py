@@ -1,0 +1,1 @@
+"""The annotation formats of sets of questions, a file each."""

@@ -1,0 +1,360 @@
+"""Answers of models, from the logs of harnesses: of lmms-eval, of VLMEvalKit, and plain tables."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perturbations.base import shown
+from perturbations.base.errors import AnnotationError, ConfigError, cut, short
+from perturbations.datasets.listing import at
+from perturbations.datasets.parsing import json_lines, table, whole_json
+from perturbations.manifest.kinds import QuestionRow
+from perturbations.questions.answering import LETTERS, parsed
+from perturbations.questions.rows import AnswerRow, CellKey
+
+_log = logging.getLogger("perturbations")
+
+_BUDGET = re.compile(
+    r"(\w*_)?(num_frames|max_frames\w*|min_frames|frames|nframes?|num_segments|fps|sampler|frame_size|resolution)"
+    r"|(max|min|total)_pixels|\w*video_decode\w*|torchcodec_\w+"
+)
+"""Names of settings that say which frames a model sees, and how."""
+
+_HARNESS_TABLES = ("*_samples_*.jsonl", "*.xlsx", "*.tsv")
+_SHOWN = 3
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Log:
+    """A file of answers: what is said of all of them, and each with its place."""
+
+    path: Path
+    records: Sequence[tuple[str, Record]]
+    model: str = ""
+    budget: str = ""
+    task: str = ""
+    cache: str = ""
+
+
+class Questions:
+    """The table of questions, its path and hash, and how logs name its rows."""
+
+    def __init__(self, rows: Sequence[QuestionRow], sha256: str, path: Path) -> None:
+        self.sha256, self.path = sha256, path
+        self._known: dict[object, list[QuestionRow]] = defaultdict(list)
+        for row in rows:
+            names = {row.question_id, _as_number(row.question_id), (row.cluster, row.question)}
+            for name in names | {("", row.source_index), (row.category, row.source_index)}:
+                self._known[name].append(row)
+
+    def named(self, record: Record, task: str) -> QuestionRow | None:
+        """The question of a record, of an official task too; None where the table has none such.
+
+        Raises `ConfigError` where the place in the annotations is all there is, and the answer there is another.
+        """
+        names: list[object] = []
+        for own in (record, *(value for value in record.values() if isinstance(value, dict))):
+            names += [own["question_id"], _as_number(own["question_id"])] if "question_id" in own else []
+            names += (
+                [(str(own["video_name"]), str(own["question"]))] if {"video_name", "question"} <= own.keys() else []
+            )
+        names += record["submission"] if isinstance(record.get("submission"), dict) else []  # {q_uid: option}
+        for name in names:
+            if len(found := self._known.get(name, [])) == 1:
+                return found[0]
+        place = _as_number(record.get("doc_id", record.get("index")))
+        found = self._known.get((task.removeprefix("mvbench_") if task.startswith("mvbench_") else "", place), [])
+        if "question_id" in record or len(found) != 1:
+            return None
+        (row,), target = found, str(record.get("target", record.get("answer", ""))).strip()
+        if target and target not in (LETTERS[row.answer], str(row.answer), row.options[row.answer]):
+            raise ConfigError(
+                f"question {place} of the log has the answer {short(target)}, and row {place} of {self.path} has "
+                f"{short(row.options[row.answer])}: the log is of another table, or of another order"
+            )
+        return row
+
+
+def _as_number(name: object) -> object:
+    """An id of digits as programs write it that take it for a number: 1 of `001` or `1.0`; else the id."""
+    text = str(name).removesuffix(".0")
+    return int(text) if text.isdecimal() and len(text) < 19 else str(name)
+
+
+def read(
+    paths: Sequence[Path],
+    questions: Questions,
+    cells: Mapping[Path, CellKey],
+    models: Mapping[Path, str],
+    named: Any,
+) -> list[AnswerRow]:
+    """Every answer of logs, parsed again by one parser, once.
+
+    `cells` and `models` are of files, or of folders of files, that do not say theirs; `named` gives a cell by its name.
+    Raises `ConfigError` and `AnnotationError` for logs that cannot be compared; says what is left out.
+    """
+    logs = [_opened(path) for path in _files(paths)]
+    _check_caches(logs, cells)
+    rows: dict[tuple[object, ...], tuple[AnswerRow, str]] = {}
+    said: dict[str, list[str]] = defaultdict(list)
+    for log in logs:
+        for where, record in log.records:
+            place = f"{log.path}, {where}"
+            own = next((value for value in record.values() if _is_own(value)), record)
+            _check_table(own, questions, place)
+            question = questions.named(own if _is_own(own) else record, log.task)
+            if question is None:
+                said[_STRANGE].append(f"{short(str(own.get('question_id', record.get('doc_id'))))} ({place})")
+                continue
+            cell = _cell(own, log, cells, named, place)
+            model = _given(models, log.path) or str(own.get("model") or "").strip() or log.model
+            if not model:
+                raise ConfigError(f"{place}: the log does not say its model: --model NAME={log.path}")
+            response = _response(record, own)
+            option = parsed(response, question.options)
+            row = AnswerRow(
+                model=model,
+                budget=log.budget or _budget(own),
+                **cell._asdict(),
+                cell=cell.name,
+                question_id=question.question_id,
+                response=response,
+                parsed=option,
+                correct=option == question.answer,
+                reported_score=_reported(record),
+            )
+            known = rows.setdefault((row.model, row.budget, *cell, row.question_id), (row, place))
+            if known[0] is not row:
+                _check_same(known, row, place, log.path)
+                said[_TWICE].append(f"{row.question_id} ({place})")
+                continue
+            if option is None:
+                said[_UNPARSED].append(f"{short(response)} ({place})")
+            if row.reported_score is not None and (row.reported_score > 0) != row.correct:
+                said[_OTHERWISE].append(f"{row.question_id}: {short(response)} ({place})")
+    if not rows:
+        raise ConfigError(f"no answers to questions of {questions.path} in {', '.join(map(str, paths))}")
+    for what, found in said.items():
+        _log.warning("%s %s: %s", shown.plural(len(found), "answer"), what, "; ".join(shown.first_of(found, _SHOWN)))
+    return [row for row, _ in rows.values()]
+
+
+_STRANGE = "to no question of the table, and left out: it was rejected there, or the table is another"
+_TWICE = "given twice with the same response, and counted once"
+_UNPARSED = "naming no option, or several, and counted as wrong"
+_OTHERWISE = "scored otherwise by the harness, whose score is kept as reported_score"
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    """The files of answers, of folders those of harnesses; a file that two names link to is read once."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        if path.is_dir():
+            members = sorted(member for pattern in _HARNESS_TABLES for member in path.rglob(pattern))
+            members = [member for member in members if not re.search(r"_(score|rating|acc)$", member.stem)]
+            if not members:
+                raise ConfigError(f"{path}: no samples of lmms-eval (--log_samples writes them) and no table in it")
+        elif path.is_file():
+            members = [path]
+        else:
+            raise ConfigError(f"{path}: no such file or folder")
+        for member in members:
+            found.setdefault(member.resolve(), member)
+    return list(found.values())
+
+
+def _opened(path: Path) -> _Log:
+    kind = path.suffix.lower()
+    if kind == ".jsonl":
+        lines = [(at(where), row) for where, row in json_lines(path)]
+        records = [(where, _object(path, where, row)) for where, row in lines]
+        if any("filtered_resps" in record or "resps" in record for _, record in records):
+            return _of_lmms_eval(path, records)
+        return _of_table(path, records)
+    if kind in (".csv", ".tsv"):
+        rows = table(path, (), "\t" if kind == ".tsv" else ",", "")
+        return _of_table(path, [(at(where), _object(path, at(where), row)) for where, row in rows])
+    if kind == ".json":
+        whole = whole_json(path, list, "a list of answers")
+        return _of_table(path, [(f"entry {at}", _object(path, str(at), row)) for at, row in enumerate(whole)])
+    if kind == ".xlsx":
+        return _of_table(path, _excel(path))
+    raise AnnotationError(f"{path}: answers are read from .jsonl, .csv, .tsv, .json and .xlsx files")
+
+
+def _object(path: Path, where: str, row: object) -> Record:
+    if not isinstance(row, dict):
+        raise AnnotationError(f"{path}, {where}: an object is expected, not {short(row)}")
+    if None in row:
+        raise AnnotationError(f"{path}, {where}: more fields than the header has: texts with a comma need quotes")
+    return row
+
+
+def _excel(path: Path) -> list[tuple[str, Record]]:
+    import pandas as pd
+
+    try:
+        rows = pd.read_excel(path).to_dict("records")
+    except ImportError:
+        raise ConfigError(
+            f"{path}: to read .xlsx, pip install openpyxl; VLMEvalKit writes .tsv with PRED_FORMAT=tsv"
+        ) from None
+    except Exception as error:  # openpyxl raises what its parsers do
+        raise AnnotationError(f"{path} cannot be read: {cut(str(error))}") from None
+    return [(f"row {number}", {str(key): value for key, value in row.items()}) for number, row in enumerate(rows)]
+
+
+def _of_lmms_eval(path: Path, records: Sequence[tuple[str, Record]]) -> _Log:
+    """A file of samples, with what the run's results beside it say."""
+    stamp, _, task = path.stem.partition("_samples_")
+    about: dict[str, Any] = {}
+    beside = path.with_name(f"{stamp}_results.json")
+    if beside.is_file():
+        about = whole_json(beside, dict, "the results of lmms-eval")
+    config = about.get("config") if isinstance(about.get("config"), dict) else {}
+    assert isinstance(config, dict)
+    given = config.get("model_args") or ""
+    arguments = (
+        given if isinstance(given, dict) else dict(part.split("=", 1) for part in given.split(",") if "=" in part)
+    )
+    names = (about.get("model_name"), *(arguments.get(key) for key in ("pretrained", "model", "model_version")))
+    model = next((str(name) for name in (*names, config.get("model")) if name), "")
+    return _Log(path, records, model, _budget(arguments), task, str(config.get("use_cache") or ""))
+
+
+def _of_table(path: Path, records: Sequence[tuple[str, Record]]) -> _Log:
+    """A plain table, or one of VLMEvalKit: MODEL_DATASET with the column `prediction`."""
+    names = {name for _, record in records[:1] for name in record}
+    if not {"response", "prediction"} & names:
+        raise AnnotationError(
+            f"{path} has no column 'response' or 'prediction'; its columns are {short(sorted(names))}"
+        )
+    model, scores = "", dict[str, Any]()
+    if "prediction" in names and records:
+        dataset = str(records[0][1].get("dataset_name") or "")
+        model = path.stem.removesuffix(f"_{dataset}") if dataset else ""
+        for other in path.parent.glob(f"{path.stem}_score.*"):
+            with suppress(ConfigError):
+                scores = {str(row.get("index")): row.get("score") for _, row in _opened(other).records}
+    merged = [
+        (where, {**record, **({"score": scores[name]} if (name := str(record.get("index"))) in scores else {})})
+        for where, record in records
+    ]
+    return _Log(path, merged, model)
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def _is_own(value: object) -> bool:
+    return isinstance(value, dict) and "questions_sha256" in value and "question_id" in value
+
+
+def _check_table(own: Record, questions: Questions, place: str) -> None:
+    other = own.get("questions_sha256")
+    if other and other != questions.sha256:
+        raise ConfigError(
+            f"{place}: the answer is to another table of questions than {questions.path} (SHA-256 "
+            f"{str(other)[:12]}... and {questions.sha256[:12]}...): name the table that was exported, or export again"
+        )
+
+
+def _cell(own: Record, log: _Log, cells: Mapping[Path, CellKey], named: Any, place: str) -> CellKey:
+    """What is perturbed, by the columns of a record, or else by what was given for its file. Raises `ConfigError`."""
+    given = next((cell for path, cell in cells.items() if _is_below(log.path, path)), None)
+    written: CellKey | None = None
+    if "perturbation" in own or "severity" in own or own.get("suite") == "clean":
+        number = str(own.get("severity") if own.get("severity") not in (None, "") else 0).strip()
+        if not re.fullmatch(r"[0-9]{1,4}(\.0)?", number):
+            raise ConfigError(f"{place}: the severity is a whole number, not {short(number)}")
+        severity = int(float(number))
+        suite, perturbation = (str(own.get(name) or "").strip() for name in ("suite", "perturbation"))
+        is_clean = severity == 0 or suite == "clean"
+        written = CellKey() if is_clean else CellKey(suite, perturbation, severity)
+    elif own.get("cell"):
+        written = named(str(own["cell"]))
+    if written is None and given is None:
+        raise ConfigError(
+            f"{place}: the log does not say its cell: --cell fog_3={log.path}, or --cell clean={log.path}"
+        )
+    if written is not None and given is not None and written[1:] != given[1:]:
+        raise ConfigError(f"{place}: --cell says {given.name}, and the log {written.name}: leave --cell out")
+    return written or given or CellKey()
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def _given(models: Mapping[Path, str], path: Path) -> str:
+    return next((name for below, name in models.items() if _is_below(path, below)), "")
+
+
+def _response(record: Record, own: Record) -> str:
+    """What the model said, as it said it."""
+    value = next(
+        (record[name] for name in ("filtered_resps", "resps", "response", "prediction") if name in record),
+        own.get("response"),
+    )
+    while isinstance(value, list) and value:
+        value = value[0]
+    return "" if value is None or value != value or isinstance(value, list) else str(value)
+
+
+def _budget(settings: Record) -> str:
+    """What settings say of frames: `fps=1,max_frames_num=32`."""
+    known = {name: value for name, value in settings.items() if _BUDGET.fullmatch(str(name))}
+    return ",".join(
+        f"{name}={value}" for name, value in sorted(known.items()) if value not in (None, "") and value == value
+    )
+
+
+def _reported(record: Record) -> float | None:
+    """The harness's own score of an answer, 1 for right; -1, a failed request, is wrong. None where it has none."""
+    for own in (*(value for value in record.values() if isinstance(value, dict)), record):
+        if {"pred", "ground_truth"} <= own.keys():
+            return float(str(own["pred"]) == str(own["ground_truth"]))
+        for name in ("score", "correct", "exact_match"):
+            with suppress(TypeError, ValueError):
+                value = float(own[name]) if name in own and own[name] not in (None, "") else None
+                if value is not None and value == value:
+                    return max(0.0, value)
+    return None
+
+
+def _check_same(known: tuple[AnswerRow, str], row: AnswerRow, place: str, path: Path) -> None:
+    first, where = known
+    if first.response != row.response:
+        raise ConfigError(
+            f"{row.model} answers {short(row.question_id)} in {row.cell} twice: {short(first.response)} ({where}) and "
+            f"{short(row.response)} ({place}): give one of both logs, or name two models apart: --model NAME={path}"
+        )
+
+
+def _check_caches(logs: Sequence[_Log], cells: Mapping[Path, CellKey]) -> None:
+    """Refuse official tasks in several cells that shared one cache, whose key does not hold the video."""
+    cells_of: dict[tuple[str, str], dict[CellKey, Path]] = defaultdict(dict)
+    for log in logs:
+        is_official = not any(_is_own(value) for _, record in log.records[:1] for value in record.values())
+        given = next((cell for path, cell in cells.items() if _is_below(log.path, path)), None)
+        if log.cache and is_official and given is not None:
+            cells_of[log.cache, log.task].setdefault(given, log.path)
+    for (cache, task), found in cells_of.items():
+        if len(found) > 1:
+            names = " and ".join(f"{cell.name} ({path})" for cell, path in found.items())
+            raise ConfigError(
+                f"{task} ran with --use_cache {cache} in {names}: lmms-eval's cache does not tell videos apart, so "
+                "answers may be those of another cell: run them again, each cell with a cache of its own or none"
+            )

@@ -1,0 +1,124 @@
+"""What exports of questions share: the questions of a corpus, and the clip and text of each in each cell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perturbations.base.errors import ManifestError
+from perturbations.exports import corpus, folder, names, videos
+from perturbations.exports.corpus import ExportedClip, ExportedCorpus
+from perturbations.exports.registry import Request
+from perturbations.manifest import files
+from perturbations.manifest.companions import companion_path
+from perturbations.manifest.kinds import QUESTIONS, SOURCES, TEXTS, VIDEOS, QuestionRow
+
+
+@dataclass
+class Cell:
+    """What is asked in one scenario: what is perturbed, the clip per item, and the questions whose text is another."""
+
+    columns: dict[str, Any]
+    clips: Mapping[str, ExportedClip]
+    texts: dict[str, str] | None = None
+
+
+@dataclass
+class AskedCorpus:
+    """A corpus whose clips are asked about.
+
+    Attributes:
+        exported: the corpus, of clips or of perturbed questions.
+        rows: the questions in the order of the annotations.
+        sha256: the hash of the table of questions.
+        cells: by the names of their scenarios, the clean one first.
+        placed: the files of clips.
+    """
+
+    exported: ExportedCorpus
+    rows: Sequence[QuestionRow]
+    sha256: str
+    cells: dict[str, Cell]
+    placed: dict[ExportedClip, Path] = field(default_factory=dict)
+
+    def asked(self, name: str) -> list[tuple[QuestionRow, str, ExportedClip, Path]]:
+        """The questions of a cell that can be asked, each with its text, its clip and the clip's file."""
+        cell = self.cells[name]
+        found = []
+        for row in self.rows:
+            clip = cell.clips.get(row.item_id)
+            text = row.question if cell.texts is None else cell.texts.get(row.question_id)
+            if clip in self.placed and text is not None:
+                assert clip is not None
+                found.append((row, text, clip, self.placed[clip]))
+        return found
+
+    @property
+    def group(self) -> str:
+        """The dataset and the suite, which name a group of tasks."""
+        *_, suites = self.exported.identity
+        return names.named(*self.exported.identity[:1], *suites.split(","))
+
+
+def read(request: Request) -> AskedCorpus:
+    """The corpus of a manifest of videos, sources or texts, and its questions.
+
+    Raises `ManifestError` without questions beside or above the manifest, and as `corpus.read` does.
+    """
+    path = companion_path(request.manifest, QUESTIONS)
+    if path is None:
+        raise ManifestError(
+            f"no questions.parquet beside or above {request.manifest}: it is not of a set of questions, whose "
+            "adapters are listed by `perturb list`"
+        )
+    rows = sorted(files.read_rows(path, QUESTIONS), key=lambda row: (row.source_index, row.question_id))
+    wanted = {row.item_id for row in rows}
+    has_texts = files.kind_of(request.manifest) == TEXTS
+    if has_texts:
+        exported = corpus.read_texts(request, with_clips=True)
+    else:
+        exported = corpus.read(request, kinds=(VIDEOS, SOURCES))
+    cells = {}
+    for name, clips in exported.scenarios():
+        columns = _columns(exported, clips[0].row)
+        cells[name] = Cell(columns, {clip.row.item_id: clip for clip in clips if clip.row.item_id in wanted})
+    if has_texts:
+        clean = cells.pop(names.CLEAN)
+        ids = defaultdict(list)
+        for row in rows:
+            ids[row.item_id, row.question].append(row.question_id)
+        for name, texts in exported.captions_by_scenario():
+            of_ids = {
+                question_id: text.text
+                for text in texts
+                for question_id in ids[text.item_id, getattr(text, "source_text", text.text)]
+            }
+            cells[name] = Cell(_columns(exported, texts[0]), clean.clips, of_ids)
+    ordered = dict(sorted(cells.items(), key=lambda own: own[0] != names.CLEAN))
+    return AskedCorpus(exported, rows, str(files.read_metadata(path)["content_sha256"]), ordered)
+
+
+def _columns(exported: ExportedCorpus, row: object) -> dict[str, Any]:
+    """What tells a cell from others, in the columns of answers."""
+    perturbation = getattr(row, "perturbation", None)
+    if perturbation is None:
+        return {"dataset": exported.dataset, "suite": names.CLEAN, "perturbation": names.CLEAN, "severity": 0}
+    own = {name: getattr(row, name) for name in ("suite", "perturbation", "severity")}
+    return {"dataset": exported.dataset, **own}
+
+
+def place(asked: AskedCorpus) -> None:
+    """Put the clips of all cells below `data`, a folder per scenario: hard links, or copies across disks."""
+    output, exported = asked.exported.request.output, asked.exported
+    folder.claim(exported)
+    targets = {
+        clip: output / folder.DATA / clip.scenario / f"{clip.key}{videos.suffix(clip.row)}"
+        for cell in asked.cells.values()
+        for clip in cell.clips.values()
+    }
+    asked.placed = {clip: path for clip, (path, *_) in videos.place(exported, targets).items()}
+    exported.count = sum(len(asked.asked(name)) for name in asked.cells)
+    folder.finish(output, [*asked.placed.values()], exported.left_out)

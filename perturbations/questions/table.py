@@ -1,0 +1,291 @@
+"""Questions of multiple choice, from rows of annotations: their options and answers, and the clips they are about."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import PurePosixPath
+from string import ascii_uppercase
+from typing import Any, Literal
+
+from perturbations.base.errors import short
+from perturbations.base.records import canonical
+from perturbations.base.storage import composed
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item, at
+from perturbations.datasets.parsing import checked, seconds
+from perturbations.manifest.kinds import QuestionRow
+
+_log = logging.getLogger("perturbations")
+
+Form = Literal["text", "letter", "index"]
+"""How annotations write an answer: as the option itself, as its letter, or as its place, counted from 0."""
+
+_LABEL = re.compile(r"\(?([A-Z])[.:)]\)?\s+(?=\S)")
+_SEVERAL = re.compile(r"[A-Z](\s*([,;/&+]|and)\s*[A-Z])+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A question as annotations have it, before it is checked; attributes that are not explained as of `QuestionRow`.
+
+    Attributes:
+        where: its place in the annotations.
+        video: the file, or the name of a file without its ending.
+        files: where the video may lie below the folder of videos, where its name does not say it.
+        start_s, end_s: the span of the clip in seconds; None: the video's beginning or end.
+        options: texts, or one text that lists them.
+        form: how `answer` is written; None where the table does not say.
+        more: other columns, which are kept.
+    """
+
+    where: AnnotationPlace
+    source_index: int
+    question_id: str
+    video: str
+    question: object
+    options: object
+    answer: object
+    form: Form | None = None
+    files: tuple[str, ...] = ()
+    start_s: object = None
+    end_s: object = None
+    category: object = None
+    subcategory: object = None
+    cluster: object = None
+    more: Mapping[str, object] = field(default_factory=dict)
+
+
+def entries(
+    collector: Collector,
+    rows: Iterable[tuple[AnnotationPlace, object]],
+    texts: Sequence[str],
+    others: Sequence[str],
+    fields: Callable[[dict[str, Any]], dict[str, Any]],
+) -> Iterator[Entry]:
+    """The entries of rows with these columns, the first of which names a row; `fields` gives an entry's from a row.
+
+    Other columns are kept.
+    """
+    for number, (where, row) in enumerate(checked(collector, rows, texts[0], texts, others, caption="")):
+        more = {name: value for name, value in row.items() if name not in (*texts, *others)}
+        yield Entry(**{"where": where, "source_index": number, "more": more, **fields(row)})
+
+
+def add_all(given: Iterable[Entry], collector: Collector) -> None:
+    """List questions, and the clips that they are about: every distinct span of a video, once.
+
+    A clip's captions are its questions. A question that cannot be used is rejected with the reason.
+    """
+    every = list(given)
+    videos = _Videos(entry.video for entry in every)
+    readings = [_readings(entry) for entry in every]
+    usual: Counter[str] = Counter(form for found in readings if isinstance(found, dict) for form in found)
+    from_one = _counts_from_one(every, readings)
+    rows: dict[str, QuestionRow] = {}
+    places: dict[str, AnnotationPlace] = {}
+    clips: dict[str, Item] = {}
+    texts: dict[str, dict[str, AnnotationPlace]] = defaultdict(dict)
+    for entry, found in zip(every, readings, strict=True):
+        item_id = videos.item_id(entry)
+        try:
+            if not entry.question_id:
+                raise ValueError("the question's id is empty")
+            if entry.question_id in rows:
+                raise ValueError(f"duplicate question_id, first seen at {at(places[entry.question_id])}")
+            text = _question(entry.question)
+            options = _options(entry.options)
+            if isinstance(found, str):
+                raise ValueError(found)
+            if from_one and list(found) == ["index"]:
+                raise ValueError(f"answers count from 0, and those of this file from 1 ({from_one}): write letters")
+            item = videos.item(entry, text)
+            answer = _chosen(found, usual, options)
+        except ValueError as error:
+            collector.reject(entry.where, item_id, f"question {short(entry.question_id)}: {error}")
+            continue
+        others = {name: value for name, value in entry.more.items() if _text(value)}
+        places[entry.question_id] = entry.where
+        texts[item_id].setdefault(text, entry.where)
+        clips.setdefault(item_id, item)
+        rows[entry.question_id] = QuestionRow(
+            question_id=entry.question_id,
+            item_id=item_id,
+            question=text,
+            options=options,
+            answer=answer,
+            category=_text(entry.category) or None,
+            subcategory=_text(entry.subcategory) or None,
+            cluster=_text(entry.cluster) or item.source_video_id,
+            source_index=entry.source_index,
+            others=canonical(others) if others else None,
+        )
+    for item_id, item in clips.items():
+        collector.add(item)
+        for text, where in [*texts[item_id].items()][1:] if item_id in collector.items else ():
+            collector.add_caption(collector.items[item_id], text, where)
+    collector.questions += [row for row in rows.values() if row.item_id in collector.items]
+
+
+# --- clips ------------------------------------------------------------------------------------------------------------
+
+
+class _Videos:
+    """The videos of questions. Spellings of one file are one video: `./a.mp4` and `a`, in whatever Unicode form."""
+
+    def __init__(self, spellings: Iterable[str]) -> None:
+        self._endings: dict[str, list[str]] = defaultdict(list)
+        first: dict[str, str] = {}
+        for spelling in dict.fromkeys(spellings):
+            stem, ending = _split(spelling)
+            if ending and ending not in self._endings[stem]:
+                self._endings[stem].append(ending)
+            if first.setdefault(stem + ending, spelling) != spelling:
+                _say_once(f"{first[stem + ending]!r} and {spelling!r} name one video, and are taken as one")
+
+    def _of(self, spelling: str) -> tuple[str, str]:
+        """The name of a video and its ending; the name has the ending where another video differs in it alone."""
+        stem, ending = _split(spelling)
+        known = self._endings[stem]
+        ending = ending or (known[0] if len(known) == 1 else "")
+        return (stem + ending if len(known) > 1 else stem), ending
+
+    def item_id(self, entry: Entry) -> str:
+        """The id of a question's clip: the video's name, and its span."""
+        name, _ = self._of(entry.video)
+        with suppress(ValueError):
+            start_s, end_s = seconds(entry.start_s), seconds(entry.end_s)
+            if start_s is not None or end_s is not None:
+                return f"{name}_{start_s or 0:.6g}_{'end' if end_s is None else f'{end_s:.6g}'}"
+        return name
+
+    def item(self, entry: Entry, text: str) -> Item:
+        """The clip of a question. Raises `ValueError`."""
+        if not entry.video:
+            raise ValueError("the video's name is empty")
+        start_s, end_s = seconds(entry.start_s), seconds(entry.end_s)
+        name, ending = self._of(entry.video)
+        files = entry.files or ((_split(entry.video)[0] + ending,) if ending else ())
+        extensions = () if files else VIDEO_EXTENSIONS
+        return Item(self.item_id(entry), name, files, (text,), start_s, end_s, extensions, where=entry.where)
+
+
+def _split(video: str) -> tuple[str, str]:
+    """A video's name in one spelling, and its ending where that is one of videos."""
+    plain = composed(os.path.normpath(video)) if video else ""
+    ending = PurePosixPath(plain).suffix
+    is_known = ending.lower() in VIDEO_EXTENSIONS
+    return (plain.removesuffix(ending), ending.lower()) if is_known else (plain, "")
+
+
+@cache
+def _say_once(line: str) -> None:
+    _log.warning("%s", line)
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _text(value: object) -> str:
+    """A cell as a text; "" where it is empty, null or NaN."""
+    if value is None or value != value:
+        return ""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
+
+
+def _question(value: object) -> str:
+    if not isinstance(value, str | int | float) or not (text := _text(value)):
+        raise ValueError(f"the question must be a text, not {short(value)}")
+    return text
+
+
+def _options(value: object) -> list[str]:
+    """The options without letters before them: `A. red` is `red`, where all are written so. Raises `ValueError`."""
+    if isinstance(text := value, str):  # JSON, or a list as Python writes it
+        readers: tuple[Callable[[str], object], ...] = (json.loads, ast.literal_eval)
+        for read in readers:
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                value = read(text)
+                break
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError("it has no options: a list of them, or columns a, b, c, ...")
+    if any(isinstance(option, list | dict | bool) for option in value):
+        raise ValueError(f"its options are texts, not {short(value)}")
+    options = [_text(option) for option in value]
+    if not 2 <= len(options) <= len(ascii_uppercase):
+        raise ValueError(f"it has {len(options)} option{'s' * (len(options) > 1)}; 2 to {len(ascii_uppercase)} fit")
+    if "" in options:
+        raise ValueError(f"option {ascii_uppercase[options.index('')]} is empty")
+    labels = [label[1] if (label := _LABEL.match(option)) else "" for option in options]
+    is_labelled = "".join(labels) == ascii_uppercase[: len(options)]
+    return [_LABEL.sub("", option, count=1) for option in options] if is_labelled else options
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def _readings(entry: Entry) -> dict[Form, int] | str:
+    """The option that an answer names, by each form in which it names one; or why it names none."""
+    try:
+        options = _options(entry.options)
+    except ValueError as error:
+        return str(error)
+    value = entry.answer
+    if isinstance(value, list | tuple):
+        if len(value) != 1:
+            return f"it has {len(value) or 'no'} answers; one fits"
+        (value,) = value
+    if not (text := _text(value)):
+        return "it has no answer"
+    alike = _alike(text, options)
+    if len(alike) > 1 and entry.form in (None, "text"):
+        return f"the answer {short(text)} is the text of {len(alike)} options: write its letter"
+    label = re.fullmatch(r"\(?([A-Za-z])[.:)]?", text)
+    number = int(text) if re.fullmatch(r"[0-9]{1,3}", text) else None
+    places: dict[Form, int | None] = {
+        "text": alike[0] if alike else None,
+        "letter": ascii_uppercase.index(label[1].upper()) if label else None,
+        "index": number,
+    }
+    wanted = {form: place for form, place in places.items() if place is not None and entry.form in (None, form)}
+    if found := {form: place for form, place in wanted.items() if place < len(options)}:
+        return found
+    if _SEVERAL.fullmatch(text):
+        return f"it has several answers, {short(text)}; one fits"
+    return f"the answer {short(text)} is {f'beyond its {len(options)}' if wanted else 'none of its'} options"
+
+
+def _alike(text: str, options: Sequence[str]) -> list[int]:
+    """The options of a text, written as it is or, where none is, in other cases of letters."""
+    wanted = {text, _LABEL.sub("", text, count=1)}
+    for same in (str, str.casefold):
+        if places := [place for place, option in enumerate(options) if same(option) in {*map(same, wanted)}]:
+            return places
+    return []
+
+
+def _chosen(found: Mapping[Form, int], usual: Counter[str], options: Sequence[str]) -> int:
+    """The answer; where forms name several options, by the form in which most answers of the table can be read."""
+    first, *others = sorted(found, key=lambda form: -usual[form])
+    if any(found[form] != found[first] and usual[form] == usual[first] for form in others):
+        ways = " or ".join(f"{short(options[answer])} ({form})" for form, answer in found.items())
+        raise ValueError(f"the answer may be {ways}: write answers as letters")
+    return found[first]
+
+
+def _counts_from_one(every: Sequence[Entry], readings: Sequence[Mapping[Form, int] | str]) -> str:
+    """A place of which only counting from 1 makes sense, in a table none of whose answers is 0."""
+    if any(entry.form is not None or _text(entry.answer) == "0" for entry in every):
+        return ""
+    for entry, found in zip(every, readings, strict=True):
+        with suppress(ValueError):
+            if isinstance(found, str) and _text(entry.answer) == str(len(_options(entry.options))):
+                return f"{at(entry.where)}: {_text(entry.answer)}"
+    return ""

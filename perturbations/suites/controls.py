@@ -1,0 +1,38 @@
+"""Controls: what a drop of answers must be read against. They have no severities, and are ours.
+
+A model that answers a grey clip as well as the clean one does not look. One that answers shuffled frames as well does
+not need their order, and the first frame alone shows what needs no motion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from perturbations.base.bounds import whole
+from perturbations.suites.registry import KernelParameters, Paper, Suite, table
+from perturbations.video import controls as kernels
+from perturbations.video.kernel import Kernel, draw_unit
+
+_VARIANTS = ("paper",)
+_OURS = Paper(suite="controls", video_source="ours", variants=_VARIANTS)
+_control = partial(_OURS.video, monotonic=False)
+_ONE: tuple[KernelParameters, ...] = ({},)
+
+_BLANK = Kernel(kernel=kernels.blank, bounds={"grey": whole(0, 255)})
+_FIRST = Kernel(kernel=kernels.first_frame, method="temporal")
+_SHUFFLED = replace(_FIRST, kernel=kernels.shuffled, realization=kernels.draw_order)
+_OTHER = replace(_FIRST, kernel=kernels.other_video, realization=draw_unit, guide="random_donor")
+
+SUITE = Suite(
+    name="controls",
+    title="Controls: a grey clip, its first frame, its frames shuffled, another clip",
+    reference="controls of this package; they are of no paper",
+    videos=(
+        _control("blank", "content", _BLANK, table("grey", 128), "grey frames"),
+        _control("other_video", "content", _OTHER, _ONE, "another clip of the dataset, resized"),
+        _control("first_frame", "time", _FIRST, _ONE, "the first frame, standing still"),
+        _control("shuffled", "time", _SHUFFLED, _ONE, "all frames in another order"),
+    ),
+    variants=_VARIANTS,
+)
