@@ -207,6 +207,8 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
     monkeypatch.chdir(tmp_path)
     assert run("preview", str(source)) == 0
     assert capsys.readouterr().out.splitlines() == [
+        "made by stand-ins of models, not comparable with published results: mlvp/main_object_occlusion, "
+        "mlvp/style_transfer",
         "left out, because they need several frames, or frames of other videos (--donors): mlvp/event_insertion",
         "in.preview.jpg",
     ]

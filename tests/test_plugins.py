@@ -163,3 +163,11 @@ def test_a_name_that_is_taken_and_what_is_no_suite_are_refused(tmp_path: Path) -
     things.use([tmp_path / "none.py"])
     with pytest.raises(things.RegistryError, match="SUITE of .*none.py must be a Suite, not 3"):
         registry.suites()
+
+
+def test_nothing_is_written_where_no_plugin_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder may be a disk that is only read."""
+    monkeypatch.setattr(Path, "unlink", None)
+    monkeypatch.setattr(Path, "write_text", None)
+    things.record([], tmp_path)
+    assert not list(tmp_path.iterdir())
