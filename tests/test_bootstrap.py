@@ -382,6 +382,16 @@ def test_numbers_of_other_queries_or_galleries_are_not_compared(tmp_path: Path, 
     )
 
 
+def test_numbers_without_a_common_query_are_not_compared(tmp_path: Path) -> None:
+    """Each model lacks a half of the listed queries."""
+    hits = [place < 150 for place in range(QUERIES)]
+    halves: dict[str, Hits] = {
+        name: {"clean": [None if (place < 200) == (name == "A") else hit for place, hit in enumerate(hits)]}
+        for name in "AB"
+    }
+    assert marks_in(page_of_hits(tmp_path, halves), "clean") == ["", ""]
+
+
 def test_rows_that_are_not_marked_are_named_as_in_the_table(tmp_path: Path) -> None:
     """TCR ruins A and helps B."""
     hits = {"A": (ALL, HALF), "B": (HALF, MORE)}

@@ -367,16 +367,18 @@ def of_datasets(
 def are_paired(models: Sequence[Scores], columns: Sequence[pd.Series | pd.DataFrame]) -> bool:
     """Whether the numbers of models in a column are of the same scenarios, listed queries and galleries.
 
-    Queries are the same where all of their ids together are no more than are listed. Of each model a column has the
-    numbers of scenarios as its index.
+    Queries are the same where all of their ids together are no more than are listed, and some are common. Of each model
+    a column has the numbers of scenarios as its index.
     """
     if len(models) == 1:
         return True
     tasks = [{scores.tasks[at] for at in own.index} for scores, own in zip(models, columns, strict=True)]
     hashes = {own for scores in models for own in scores.rows["listed_sha256"].dropna().unique()}
-    together = np.logical_or.reduce([scores.asked for scores in models]).sum()
-    listed = max(own[-1] for own in tasks[0])
-    return all(own == tasks[0] for own in tasks) and len(hashes) < 2 and bool(together <= listed)
+    if any(own != tasks[0] for own in tasks) or len(hashes) > 1:
+        return False
+    asked = [scores.asked for scores in models if scores.sampled]
+    together, common = (np.count_nonzero(among.reduce(asked)) for among in (np.logical_or, np.logical_and))
+    return not asked or 0 < common <= together <= max(own[-1] for own in tasks[0])
 
 
 def span_of(estimate: Estimate) -> IntervalSpan | None:
