@@ -12,8 +12,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perturbations.evaluation.protocols import cells
 from perturbations.evaluation.protocols import registry as protocols
+from perturbations.evaluation.protocols.presets import cells
 from perturbations.suites import registry as suites
 
 COVERAGE = Path(__file__).with_name("coverage.csv")

@@ -80,6 +80,13 @@ def decoder(name: str = "torchcodec") -> ModuleType:
     return module
 
 
+def statistics() -> ModuleType:
+    """statsmodels' tests of contingency tables; skips without it."""
+    name = "statsmodels.stats.contingency_tables"
+    module: ModuleType = pytest.importorskip(name, reason=f"{REASON}statsmodels: sh envs/install.sh dev")
+    return module
+
+
 def lmms_eval() -> str:
     """The Python of an environment that has lmms-eval; skips without one."""
     return os.environ.get("LMMS_EVAL_PYTHON") or skip(LMMS_EVAL)

@@ -8,6 +8,7 @@ from math import comb
 from pathlib import Path
 
 import asked_scenes
+import needs
 import numpy as np
 import pandas as pd
 import pytest
@@ -191,7 +192,7 @@ def test_counts_p_and_intervals_are_those_of_plain_arithmetic(tmp_path):
 
 @pytest.mark.parametrize(("n10", "n01"), [(0, 0), (5, 5), (1, 9), (12, 30), (400, 300)])
 def test_mcnemar_is_that_of_statsmodels(n10, n01):
-    tables = pytest.importorskip("statsmodels.stats.contingency_tables")
+    tables = needs.statistics()
     theirs = tables.mcnemar([[50, n10], [n01, 20]], exact=True).pvalue if n10 + n01 else 1.0
     assert pairs.mcnemar(n10, n01) == pytest.approx(theirs, abs=1e-12)
     assert pairs.mcnemar(n10, n01) == pairs.mcnemar(n01, n10)
@@ -461,7 +462,7 @@ def test_strange_answers_are_counted_and_shown_once(table, tmp_path, caplog):
     kept = pd.read_parquet(tmp_path / "scored/answers.parquet").set_index("question_id")
     assert [kept.loc[row.question_id]["response"] for row in rows[:5]] == odd
     assert caplog.text.count("5 answers naming no option, or several, and counted as wrong") == 1
-    assert caplog.text.count("1 answer of no question") == 1
+    assert caplog.text.count("1 answer to no question") == 1
     assert "line 121" in caplog.text
 
 
@@ -508,3 +509,18 @@ def test_the_page_shows_results_and_what_every_model_loses(table, tmp_path):
     fog = numbers[(numbers["row"] == "as foggy") & (numbers["column"] == "fog_3")].iloc[0]
     assert (fog["value"], fog["change"]) == (65, "-35.0")
     assert (tmp_path / "page.tables/study_mlvp_answers.tex").read_text().count("65.0") == 2
+
+
+def test_retrieval_and_questions_share_a_page_and_no_table(table, tmp_path):
+    rows = files.read_rows(table, QUESTIONS)
+    scored(table, logged(tmp_path / "log.csv", rows, {"oracle": oracle}))
+    retrieval = Path(__file__).parents[1] / "docs/examples/results.parquet"
+    page = tmp_path / "both.html"
+    assert main(["report", "--results", str(tmp_path / "scored"), str(retrieval), "-o", str(page)]) == 0
+    text = page.read_text()
+    assert text.index("<h2>Answers") < text.index("<h2>Results") < text.index("<h2>How it was made")
+    tables = pd.read_csv(tmp_path / "both.tables/tables.csv", keep_default_na=False)
+    of_answers = tables["table"].str.contains("answers")
+    assert of_answers.any()
+    assert not tables[of_answers]["column"].str.startswith("R@").any()
+    assert not tables[~of_answers]["row"].str.contains("oracle").any()

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from synthetic_results import B32, result
+from synthetic_results import B32, Page, page_of, result
 from test_manifest import stranger_s
 
 from perturbations.base import rng
@@ -31,7 +31,7 @@ from perturbations.evaluation.result_sets import with_clean
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
 from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
-from perturbations.retrieval.bootstrap import separable, share_interval
+from perturbations.retrieval.bootstrap import samples_for, separable, share_interval
 
 
 def generator(name: str = "a") -> np.random.Generator:
@@ -293,6 +293,117 @@ def test_many_methods_are_compared_with_holms_correction() -> None:
     assert separable(drawn).tolist() == [True, True, True]
     assert separable(drawn[[0, 1, 1, 2]]).tolist() == [True, False, False, False]
     assert separable(np.array([[np.nan] * 9 + [1.0]])).tolist() == [False]
+
+
+@pytest.mark.parametrize("rows", [3, 52, 100])
+def test_a_best_row_of_many_can_be_marked(rows: int) -> None:
+    values = np.full((rows, 1 + samples_for(rows)), 10.0)
+    values[0] = 90
+    assert marks(values) == ["best", *["second"] * (rows - 1)]
+
+
+Hits = dict[str, list[bool | None]]
+"""Of each scenario whether each query is a hit; None: it was not asked."""
+
+QUERIES = 400
+ALL, HALF = [True] * QUERIES, [place % 2 == 0 for place in range(QUERIES)]
+MORE = [hit or place < 20 for place, hit in enumerate(HALF)]
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "clean": {},
+    **{f"fog {severity}": {**FOG, "severity": severity} for severity in (1, 3, 5)},
+    "snow 5": {**FOG, "perturbation": "snow"},
+}
+
+
+def page_of_hits(folder: Path, models: dict[str, Hits], **of_model: dict[str, Any]) -> Page:
+    """The page of models, each of which is none adapted; `of_model` has columns by the model's name, and a prefix."""
+    rows: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    for model, scenarios in models.items():
+        about = dict(of_model.get(model, {}))
+        prefix = about.pop("prefix", "")
+        for name, hits in scenarios.items():
+            known = [0 if hit is None else 1 if hit else 2 for hit in hits]
+            columns = {
+                "model": model,
+                "model_key": model,
+                "missing_queries": known.count(0),
+                **SCENARIOS[name],
+                **about,
+            }
+            row, own = of_ranks(str(columns.pop("method", "none")), known, **columns)
+            rows.append(row)
+            ranks += [replace(rank, query_id=prefix + rank.query_id) for rank in own]
+    files.write(folder / "ranks.parquet", RANKS, ranks)
+    return page_of(folder, rows, ranks=[folder / "ranks.parquet"])
+
+
+def marks_in(content: Page, column: str) -> list[str]:
+    """The marks of a column of R@1, "fog" of a mean or "fog 1" of a scenario, in the order of models."""
+    cells = [own for caption, table in content.cells.items() if caption.startswith("R@1: ") for own in table]
+    return list({own["row"]: own["mark"] for own in cells if own["column"] == column}.values())
+
+
+LACKING = [None if place == 399 else hit for place, hit in enumerate(HALF)]
+
+
+@pytest.mark.parametrize(
+    ("models", "column", "expected"),
+    [
+        # The 20 queries that differ are the same ones, whether or not one query is missing that both miss.
+        ({"A": {"clean": MORE}, "B": {"clean": HALF}}, "clean", ["best", "second"]),
+        ({"A": {"clean": MORE}, "B": {"clean": LACKING}}, "clean", ["best", "second"]),
+        # B was not run under snow: it neither marks nor unmarks the others.
+        ({"A": {"snow 5": MORE}, "B": {"fog 5": ALL}, "C": {"snow 5": HALF}}, "snow", ["best", "", "second"]),
+        ({"A": {"snow 5": HALF}, "B": {"fog 5": ALL}, "C": {"snow 5": HALF[::-1]}}, "snow", ["", "", ""]),
+        # Means over other severities are not compared, and the scenarios that both have are.
+        ({"A": {"fog 1": MORE, "fog 5": HALF}, "B": {"fog 1": HALF}}, "fog", ["", ""]),
+        ({"A": {"fog 1": MORE, "fog 5": HALF}, "B": {"fog 1": HALF}}, "fog 1", ["best", "second"]),
+    ],
+)
+def test_marks_are_of_the_test_below_the_table(
+    tmp_path: Path, models: dict[str, Hits], column: str, expected: list[str]
+) -> None:
+    assert marks_in(page_of_hits(tmp_path, models), column) == expected
+
+
+@pytest.mark.parametrize(
+    "columns", [{"prefix": "other "}, {"gallery": 1_000}, {"listed_sha256": "other"}, {"missing_queries": 9}]
+)
+def test_numbers_of_other_queries_or_galleries_are_not_compared(tmp_path: Path, columns: dict[str, Any]) -> None:
+    """Two corpora that the user calls by one name."""
+    models: dict[str, Hits] = {name: {"clean": hits, "fog 5": hits} for name, hits in (("A", ALL), ("B", HALF))}
+    of_a = {"listed_sha256": "own"}
+    assert marks_in(page_of_hits(tmp_path, models, A=of_a, B=of_a), "clean") == ["best", "second"]
+    content = page_of_hits(tmp_path, models, A=of_a, B={**of_a, **columns})
+    assert marks_in(content, "clean") == marks_in(content, "fog") == ["", ""]
+    assert (
+        "The models were not asked the same queries in equal galleries: their numbers do not compare." in content.text
+    )
+
+
+def test_numbers_without_a_common_query_are_not_compared(tmp_path: Path) -> None:
+    """Each model lacks a half of the listed queries."""
+    hits = [place < 150 for place in range(QUERIES)]
+    halves: dict[str, Hits] = {
+        name: {"clean": [None if (place < 200) == (name == "A") else hit for place, hit in enumerate(hits)]}
+        for name in "AB"
+    }
+    assert marks_in(page_of_hits(tmp_path, halves), "clean") == ["", ""]
+
+
+def test_rows_that_are_not_marked_are_named_as_in_the_table(tmp_path: Path) -> None:
+    """TCR ruins A and helps B."""
+    hits = {"A": (ALL, HALF), "B": (HALF, MORE)}
+    rows, ranks = [], []
+    for model, (plain, adapted) in hits.items():
+        for method, own in (("none", plain), ("tcr", adapted)):
+            row, known = of_ranks(method, [1 if hit else 2 for hit in own], model=model, model_key=model)
+            rows.append(row)
+            ranks += known
+    files.write(tmp_path / "ranks.parquet", RANKS, ranks)
+    content = page_of(tmp_path, rows, ranks=[tmp_path / "ranks.parquet"])
+    assert "Not marked: A, TCR, whose clean R@1 lost more than its own interval." in content.text
 
 
 def test_the_captions_of_a_clip_are_drawn_together(tmp_path: Path) -> None:

@@ -39,9 +39,10 @@ def text(key: str, backend: str = "offline", variant: str | None = None, severit
 
 @pytest.fixture(autouse=True)
 def _split_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the published split were what `a_split` lists."""
+    """As if the published splits were what `a_split` lists."""
     known = sets.ids_sha256(f"video{number}" for number in range(1_000)), ""
-    monkeypatch.setattr(tables, "HASHES", {**tables.HASHES, ("msrvtt", 1_000): known})
+    splits = dict.fromkeys([("msrvtt", 1_000), ("flickr30k", 1_000)], known)
+    monkeypatch.setattr(tables, "HASHES", {**tables.HASHES, **splits})
 
 
 def a_split(key: str, count: int = 1_000, start: int = 0, **columns: Any) -> list[VideoRow]:
@@ -138,9 +139,12 @@ def test_all_reasons_stand_in_one_sentence() -> None:
     )
 
 
-@pytest.mark.parametrize(("donors", "is_named"), [("", True), ("data", True), ("data_train", False)])
-def test_donors_out_of_the_evaluated_dataset_are_named(donors: str, is_named: bool) -> None:
-    row = replace(video("mlvp/event_insertion", donors=donors), dataset="data", guide="{}")
+@pytest.mark.parametrize("donors", ["data", "twin"])
+@pytest.mark.parametrize(("donor", "is_named"), [("a" * 64, True), ("b" * 64, False)])
+def test_donors_that_are_evaluated_themselves_are_named(donors: str, donor: str, is_named: bool) -> None:
+    """Whatever their dataset is called: the hash of a donor's file tells."""
+    row = replace(video("mlvp/event_insertion", donors=donors), dataset="data", source_sha256="a" * 64)
+    row = replace(row, donor_id="x", guide=json.dumps({"donor": {"sha256": donor}}))
     assert ("donors are clips of the evaluated dataset" in comparability([row], adapter="msrvtt")) == is_named
 
 

@@ -18,6 +18,7 @@ from perturbations.config import sections as configuration
 from perturbations.corpus import targets
 from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import composed_plan, planning
+from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation.rows import Run, as_settings, from_settings
 
 DEMO = {"adapter": "demo", "clips": 8, "families": True}
@@ -36,7 +37,7 @@ def planned(**wanted: Any) -> configuration.Config:
 
 def jobs_of(config: configuration.Config) -> dict[str, list[Run]]:
     """The runs of jobs, by the category of the clips' perturbations."""
-    return {job.split("/")[3]: runs for job, runs in composed_plan.jobs(config, "mine", 1000).items()}
+    return {job.split("/")[3]: runs for job, runs in composed_plan.jobs(config, "mine").items()}
 
 
 def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
@@ -53,11 +54,9 @@ def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
         ("both", fog, ocr),
         ("both", pixelate, ocr),
     ]
-    jobs = composed_plan.jobs(config, "mine", 1000)
-    assert [*jobs] == [
-        f"composed/{place}/ways" for place in ("none/clean/clean", "query/mlvp/low", "query/mm_robustness/digital")
-    ]
-    assert composed_plan.jobs(config, "mine", 96) == {"composed/ways": runs}
+    jobs = composed_plan.jobs(config, "mine")
+    places = "none/clean/clean", "query/mlvp/low", "query/mm_robustness/digital"
+    assert [*jobs] == [f"composed/{place}/composed" for place in places]
     assert sorted(map(str, runs)) == sorted(str(run) for members in jobs.values() for run in members)
     assert all(from_settings(as_settings(members)) == members for members in jobs.values())
     assert composed_plan.text_suites(runs) == ["mm_robustness"]
@@ -83,19 +82,6 @@ def test_what_a_job_reads() -> None:
     assert fog["encoded"] == [f"work/mine/evaluation/{planning.model_key(config)}/middle.safetensors"]
 
 
-def test_the_time_of_a_job_follows_from_clips_queries_and_scenarios() -> None:
-    few, many = (DatasetPlan(("s1",), {}, count, 0, captions=count) for count in (1000, 100_000))
-    once, twice = (planned(suites=["mlvp"], severities=chosen) for chosen in ([3], [1, 3]))
-
-    def minutes(config: configuration.Config, plan: DatasetPlan, level: str) -> int:
-        return composed_plan.job_minutes(config, jobs_of(config)[level], plan)
-
-    assert minutes(once, few, "low") < minutes(once, many, "low") < minutes(twice, many, "low")
-    assert minutes(once, few, "clean") < minutes(once, many, "clean")
-    fewer_words = planned(words=["instruction"])
-    assert minutes(fewer_words, many, "clean") < minutes(planned(), many, "clean")
-
-
 def plans(name: str) -> DatasetPlan:
     return DatasetPlan((), {}, 0, 0)
 
@@ -114,7 +100,9 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     assert "manifests/drawn/composed/mm_robustness/captions.parquet" in menu["composed_drawn"]().files
     with pytest.raises(ConfigError, match="`families: true`"):
         menu["composed_plain"]()
-    (of_none,) = (request for name, _, request in composed_plan.menu(planned(), plans) if name == "egocvr")
+    (of_none,) = (
+        request for name, _, request in evaluation_paths.menu(planned(), plans, lambda name: ()) if name == "egocvr"
+    )
     with pytest.raises(ConfigError, match="no dataset of the adapter 'egocvr'"):
         of_none()
 
@@ -193,13 +181,13 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     project.config["composed"] |= {"suites": ["mm_robustness"], "both": ["mm_robustness/keyboard"]}
     shown = project.snakemake("--dry-run", "--printshellcmds", "--quiet", "host", "--", "composed_drawn").stdout
     assert "suite=mm_robustness, perturbation=pixelate, severity=5" in shown
-    assert "job=composed/ways" in shown
+    assert "job=composed/query/mm_robustness/digital/composed" in shown
     assert "rule composed_split:" not in shown
     # Of another model, features and results are regenerated, and the split and what was perturbed is not.
     project.config["composed"] |= {"suites": [], "both": []}
     tiny_models.save_clip(tmp_path / "model", seed=1)
     shown = project.snakemake("--dry-run", "--printshellcmds", "--quiet", "host", "--", "composed_drawn").stdout
     assert "rule gallery:" in shown
-    assert "job=composed/ways" in shown
+    assert "job=composed/none/clean/clean/composed" in shown
     assert "rule composed_split:" not in shown
     assert "mm_robustness/keyboard" not in shown

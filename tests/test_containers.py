@@ -64,8 +64,9 @@ CONTAINERS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 STREAMED = [name for name in CONTAINERS if not name.endswith((".mov", "h264.mp4"))]
 # Only libav reports damage in these: it may read on behind it, and misses an end of less than a second.
 REPORTED = ["flv1.flv", "h264.flv", "picture.apng"]
-# Others, such as Ogg, GIF, and transport and program streams, do not say how long they are.
+# Others, such as GIF, and transport and program streams, do not say how long they are.
 CUTS = ["h264.mp4", "mpeg4.mov", "h264.mkv", "ffv1.mkv", "vp9.webm", "vp8.webm", "mpeg4.avi", "mjpeg.avi"]
+CUTS += ["fragments.mp4", "theora.ogv", "wmv2.wmv"]
 
 
 def whole(folder: Path, name: str, *, sound: bool = False, frames: int = 24) -> Path:
@@ -157,9 +158,9 @@ def with_another_bit(data: bytes) -> bytes:
 
 
 def test_a_checksum_that_differs_or_half_a_cluster_is_refused(tmp_path: Path) -> None:
-    assert "CRC mismatch" in refused(changed(whole(tmp_path, "ffv1.mkv"), with_another_bit))
+    assert "a checksum differs" in refused(changed(whole(tmp_path, "ffv1.mkv"), with_another_bit))
     source = make(tmp_path / "a.ogv", *THEORA, "-page_duration", "40000", frames=24)
-    assert refused(changed(source, with_another_bit)) == "the file is damaged: a checksum differs"
+    assert "CRC mismatch" in refused(changed(source, with_another_bit))
     path = make(tmp_path / "live.webm", *VP9, "-live", "1", frames=24)
     data = path.read_bytes()
     start = data.rindex(b"\xa3")  # where a block may end

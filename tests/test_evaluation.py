@@ -26,7 +26,9 @@ from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, Ru
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, CaptionRow, CompleteSource, SourceRow, TextRow
 from perturbations.models.guides.registry import Known
+from perturbations.retrieval import matrices
 from perturbations.suites import registry
+from perturbations.tta import gallery, rescoring
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.methods.registry import methods, title_of
 
@@ -157,6 +159,21 @@ def test_every_method_gives_a_row_and_a_rank_a_query(
         assert row["recall_at_1"] == pytest.approx(100 * (mine <= 1).mean())
         assert row["mean_rank"] == pytest.approx(mine.mean())
         assert row["encode_ms_p50"] > 0
+
+
+@pytest.mark.parametrize("direction", ["v2t", "t2v"])
+def test_no_block_of_memory_changes_a_rank(
+    direction: str, model: Path, rows: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By every method; the batch is part of the run, and the blocks of clips, items, pairs and rows are not."""
+    ranks: dict[int, list[tuple[str, str, int]]] = {}
+    for block in (2, 3, 10**6):
+        for module, name in ((gallery, "CHUNK"), (encoding, "_CHUNK"), (rescoring, "ROWS"), (matrices, "_BLOCK")):
+            monkeypatch.setattr(module, name, block)
+        made = run(job(direction, METHODS), model, rows, tmp_path / str(block))[1]
+        ranks[block] = [(row.method, row.query_id, row.rank) for row in made]
+    assert len(ranks[2]) == 5 * len(METHODS)
+    assert ranks[2] == ranks[3] == ranks[10**6]
 
 
 def test_a_seed_draws_the_order_of_queries_and_ranks_keep_their_ids(

@@ -120,16 +120,14 @@ def test_each_model_is_planned_by_its_own_options() -> None:
 
 
 def test_jobs_hold_every_scenario_once_and_the_parameters_of_their_methods() -> None:
-    published = {job: runs for job, runs in evaluation.jobs(parsed(), "demo", 1000).items() if job.startswith(LOW)}
-    assert [*published] == [f"{LOW}/none", f"{LOW}/adapted"]
-    jobs = evaluation.jobs(parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}}), "demo", 1000)
-    (own,) = (job for job in jobs if job.startswith(LOW) and job not in published)
-    assert {(run.method, run.label) for run in jobs[own]} == {("hatvtr", "HAT-VTR")}
-    assert {json.loads(run.parameters or "")["alpha"] for run in jobs[own]} == {50.0}
-    adapted = f"{LOW}/adapted"
-    assert jobs[adapted] == [run for run in published[adapted] if run.method != "hatvtr"]
+    published = evaluation.jobs(parsed(), "demo", "adaptation")
+    jobs = evaluation.jobs(parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}}), "demo", "adaptation")
+    assert jobs.keys() == published.keys()
+    own = [run for run in jobs[f"{LOW}/adaptation"] if run not in published[f"{LOW}/adaptation"]]
+    assert {(run.method, run.label) for run in own} == {("hatvtr", "HAT-VTR")}
+    assert {json.loads(run.parameters or "")["alpha"] for run in own} == {50.0}
     wanted = parsed(mixes=["mixed_severity", "mixed_types"], severities=[1, 5])
-    alone = evaluation.jobs(wanted, "demo", 1000, "evaluation")
+    alone = evaluation.jobs(wanted, "demo", "evaluation")
     flat = [run for runs in alone.values() for run in runs]
     assert sorted(map(str, flat)) == sorted(map(str, evaluation.scenarios(wanted, "demo")))
     for name, members in alone.items():
@@ -143,14 +141,14 @@ LOW = "v2t/query/mlvp/low"
 
 def test_runs_come_back_from_the_settings_of_their_job() -> None:
     wanted = parsed(sides=["query", "gallery"], mixes=["mixed_types"], severities=[1, 5], seeds=[42, 7])
-    for runs in (*evaluation.jobs(wanted, "demo", 1000).values(), *evaluation.jobs(wanted, "demo", 1).values()):
+    for runs in evaluation.jobs(wanted, "demo", "adaptation").values():
         assert from_settings(json.loads(json.dumps(as_settings(runs)))) == runs
 
 
 @pytest.mark.parametrize(("key", "values"), [("device", ("cpu", "cuda")), ("reader", ("pyav", "decord"))])
 def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
     given = [parsed(**{key: value}) for value in values]
-    first, second = ((evaluation.jobs(own, "demo", 1000), rules.loaded_model(own, None)) for own in given)
+    first, second = ((evaluation.jobs(own, "demo", "adaptation"), rules.loaded_model(own, None)) for own in given)
     assert first == second
 
 

@@ -89,7 +89,7 @@ def test_clips_that_only_evaluations_read_are_no_strangers(evaluated: Project, t
 def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Project) -> None:
     """The jobs of all methods hold the runs without adaptation in their journals."""
     evaluated.snakemake("evaluate_tiny")
-    logs = [path.read_text() for path in evaluated.root.glob("work/logs/tiny/evaluation/**/none.log")]
+    logs = [path.read_text() for path in evaluated.root.glob("work/logs/tiny/evaluation/**/evaluation.log")]
     assert logs
     assert not any("batches of" in log or "clips read" in log for log in logs)
     results = read_manifest(folder_of(evaluated, "manifests/tiny/evaluation") / "results.parquet")
@@ -99,6 +99,31 @@ def test_results_without_adapting_and_the_report_run_nothing_again(evaluated: Pr
     page = (evaluated.root / "manifests/report.html").read_text()
     for shown in ("mm_robustness, severity 5", "mlvp, mixed types per batch", "20% perturbed"):
         assert shown in page
+
+
+def test_what_is_lost_of_results_is_made_again(evaluated: Project, tmp_path: Path) -> None:
+    """A job that fails loses its output, and Snakemake's next run must not take the results for those of that job."""
+    project = copy_of(evaluated, tmp_path / "project")
+    project.snakemake("report")
+    targets = "tta_tiny", "report"
+    assert not any(map(project.planned, targets))
+    for lost, rules in (
+        ("work/tiny/evaluation/*/v2t/query/mlvp/low/adaptation.parquet", {"evaluate", "results"}),
+        ("work/tiny/evaluation/*/t2v/none/clean/clean/adaptation.ranks.parquet", {"evaluate", "results"}),
+        ("work/tiny/evaluation/*/captions.safetensors", {"gallery", "evaluate", "results"}),
+        ("work/tiny/mm_robustness/captions/*.json", {"texts", "evaluate", "results"}),
+        ("work/tiny/mlvp/fog/3/*.parquet", {"videos", "evaluate", "results"}),
+        ("manifests/tiny/adaptation/*/ranks.parquet", {"results"}),
+    ):
+        paths = [*project.root.glob(lost)]
+        assert paths, lost
+        for path in paths:
+            path.rename(path.with_suffix(".gone"))
+        for target in targets if lost.endswith("adaptation.parquet") else targets[:1]:
+            assert rules <= project.planned(target).keys(), (lost, target)
+        for path in paths:
+            path.with_suffix(".gone").rename(path)
+    assert not any(map(project.planned, targets))
 
 
 def test_with_another_reader_nothing_is_run_again(evaluated: Project) -> None:
@@ -112,7 +137,7 @@ def test_another_setting_of_a_method_runs_alone(evaluated: Project) -> None:
     own = {"name": "tcr", "label": "share <0.5>", "parameters": {"share": 0.5}}
     project = changed(evaluated, methods=["tcr", "qbnorm", own])
     planned = {name: count for name, count in project.planned("tta_tiny").items() if name.startswith(RULES)}
-    of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny", len(IDS), "evaluation"))
+    of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny", "adaptation"))
     assert planned == {"evaluate": of_setting, "results": 1}
     project.snakemake("tta_tiny")
     results = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "results.parquet")
@@ -128,24 +153,22 @@ def test_after_a_changed_caption_its_runs_are_made_again(evaluated: Project, tmp
     project.snakemake("tta_tiny")
     project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"ocr": {5: {"ratio": 0.9}}}
     config = config_file.parse(project.config)
-    parts = evaluation_paths.result_parts(config, "tiny", evaluation.jobs(config, "tiny", len(IDS), "adaptation"))
-    rerun = [part for part in parts if "/t2v/" in part]
+    parts = evaluation_paths.result_parts(config, "tiny", evaluation.jobs(config, "tiny", "adaptation"))
+    rerun = [part for part in parts if "/t2v/query/" in part]
     journals = [project.root / layout.journal_of(Path(part)) for part in rerun]
     before = [len(path.read_text().splitlines()) for path in journals]
     times = {part: (project.root / part).stat().st_mtime_ns for part in parts}
     project.snakemake("tta_tiny")
     assert [part for part in parts if (project.root / part).stat().st_mtime_ns != times[part]] == rerun
     added = [len(path.read_text().splitlines()) - lines for path, lines in zip(journals, before, strict=True)]
-    assert added == [lines // 3 for lines in before], "the other runs are clean or of keyboard"
+    assert added == [lines // 2 for lines in before], "the other runs are of keyboard"
 
 
 def test_another_seed_draws_its_order_and_its_mixture(evaluated: Project) -> None:
-    part = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/mixed/none-seed7.parquet"
+    part = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/mixed/adaptation.parquet"
     changed(evaluated, seeds=[42, 7]).snakemake(str(part.relative_to(evaluated.root)), started=True)
-    own, listed = (
-        [row for row in files.read_rows(path, RESULTS) if row.method == "none"]
-        for path in (part, part.with_name("adapted.parquet"))
-    )
+    rows = [row for row in files.read_rows(part, RESULTS) if row.method == "none"]
+    own, listed = ([row for row in rows if row.seed == seed] for seed in (7, 42))
     assert {row.order for row in own} == {"seed 7"}
     assert [row.share for row in own] == [row.share for row in listed] == list(mixes.SHARES)
     assert [row.queries_sha256 for row in own] != [row.queries_sha256 for row in listed]
@@ -154,7 +177,7 @@ def test_another_seed_draws_its_order_and_its_mixture(evaluated: Project) -> Non
 
 def test_another_method_runs_alone(evaluated: Project) -> None:
     """The journals hold what was run before."""
-    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adapted.jsonl"
+    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adaptation.jsonl"
     before = journal.read_text().splitlines()
     project = changed(evaluated, methods=["tcr", "qbnorm", "dsl"])
     project.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)))

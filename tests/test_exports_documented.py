@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -14,6 +15,7 @@ from typing import Any
 import needs
 import pandas as pd
 import pytest
+import small_corpus
 import yaml
 from export_readers import loaded_tasks
 from small_corpus import ITEMS
@@ -23,38 +25,70 @@ from perturbations.cli.main import main
 from perturbations.exports import card, corpus
 from perturbations.exports.registry import Request
 from perturbations.manifest import files
-from perturbations.manifest.kinds import VIDEOS
+from perturbations.manifest.kinds import CAPTIONS, VIDEOS
+from perturbations.text import tables as text_tables
 
 # --- cards ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("dataset", "terms", "expected"),
+    ("about", "terms", "expected"),
     [
-        ("data", TERMS, {"license": "cc-by-4.0"}),
-        ("data", {}, {"license": "unknown", "gated": True}),
-        ("msrvtt", TERMS, {"license": "cc-by-4.0", "gated": True, "language": ["en"]}),
-        pytest.param(
-            *("demo", {"license": "Our own: v2"}),
+        ({}, TERMS, {"license": "cc-by-4.0"}),
+        ({"adapter": "folder", "language": "de"}, {}, {"license": "unknown", "gated": True, "language": ["de"]}),
+        (
+            *({"adapter": "msrvtt", "language": "en"}, TERMS),
+            {"license": "cc-by-4.0", "gated": True, "language": ["en"]},
+        ),
+        (
+            *({"adapter": "demo", "language": "en"}, {"license": "Our own: v2"}),
             {"license": "other", "license_name": "our-own-v2", "language": ["en"]},
         ),
     ],
 )
+@pytest.mark.parametrize("dataset", ["msrvtt", "own"])
 def test_a_card_states_its_terms_in_the_hub_s_words(
-    small: Path, tmp_path: Path, dataset: str, terms: dict[str, Any], expected: dict[str, Any]
+    small: Path, tmp_path: Path, dataset: str, about: dict[str, Any], terms: dict[str, Any], expected: dict[str, Any]
 ) -> None:
+    """Whatever the dataset is called: its adapter and its captions' language count."""
     exported = corpus.read(Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path))
     request = Request(manifest=exported.request.manifest, output=tmp_path, **terms)
     for has_videos in (True, False):
         videos = {("clean", "a")} if has_videos else set()
-        card.finish(replace(exported, request=request, dataset=dataset, count=5_000, videos=videos), [], [], [])
-        front = yaml.safe_load((tmp_path / "README.md").read_text("utf-8").split("---\n")[1])
+        card.finish(
+            replace(exported, about=about, request=request, dataset=dataset, count=5_000, videos=videos), [], [], []
+        )
+        text = (tmp_path / "README.md").read_text("utf-8")
+        assert ("Xu et al." in text) == (about.get("adapter") == "msrvtt")
+        front = yaml.safe_load(text.split("---\n")[1])
         assert (front["size_categories"], front["task_categories"]) == (["1K<n<10K"], ["text-retrieval"])
         gated = {"gated": True} if "extra_gated_prompt" in front else {}
         known = ("license", "license_name", "language")
         assert {name: front[name] for name in known if name in front} | gated == (
             expected if has_videos else {name: value for name, value in expected.items() if name != "gated"}
         )
+
+
+@pytest.mark.parametrize(("language", "code"), [("de", "deu-Latn"), ("zh", "zho-Hans"), ("en", "eng-Latn")])
+def test_tasks_of_mteb_have_the_language_of_the_dataset(small: Path, tmp_path: Path, language: str, code: str) -> None:
+    """Its captions' manifest says it, beside whichever manifest is exported."""
+    shutil.copytree(small / "manifests", tmp_path / "manifests")
+    for name in ("corpora", "clean"):
+        (tmp_path / name).symlink_to(small / name)
+    captions = tmp_path / "manifests/data/captions.parquet"
+    files.write(captions, CAPTIONS, small_corpus.clean_captions(), {"root": "../..", "language": language})
+    for number, kind in enumerate(("mlvp/videos", "mlvp/multimodal", "mm_robustness/captions")):
+        output = tmp_path / str(number)
+        manifest = str(tmp_path / f"manifests/data/{kind}.parquet")
+        assert main(["export", manifest, "--format", "mteb", "-o", str(output)]) == 0
+        described = json.loads((output / "tasks.json").read_text())
+        assert {task["language"] for task in described["tasks"]} == {code}
+
+
+def test_every_language_of_captions_has_a_code_of_its_own() -> None:
+    codes = text_tables.language_codes()
+    assert codes.keys() == text_tables.scripts().keys()
+    assert len(set(codes.values())) == len(codes)
 
 
 # --- the documentation ------------------------------------------------------------------------------------------------

@@ -272,6 +272,7 @@ def test_init_proposes_no_command_that_takes_a_name_for_an_option(capsys: Captur
         ("no$such", "x.csv", "id,text\none,a man\n", "no$such: no such directory"),
         ("~", "x.csv", "id,text\none,a man\n", "perturb: ~: no such directory"),
         ("x.csv", "x.csv", "id,text\none,a man\n", "no such directory; it is a file"),
+        ("clips", "x.csv", "video_id,start,text\na,0,x\na,5,y\n", "Add a column item_id, and call 'video_id' video"),
         ("clips", "x.csv", "", "is empty"),
         ("clips", "x.csv", "id;text\none;a man\n", "in which ';' separates the fields"),
         ("clips", "y.parquet", "id", "y.parquet: no such file"),

@@ -45,7 +45,7 @@ frames = np.random.default_rng(0).integers(0, 256, (12, 40, 56, 3), np.uint8)
 perturbations.corrupt(frames, "mlvp/fog", 3)
 loaded = sorted({{"av", "PIL", "yaml"}} & set(sys.modules))
 videos = {{
-    name: outcome(lambda: perturbations.corrupt(frames, name, 2, donors=[255 - frames]).dtype)
+    name: outcome(lambda: perturbations.corrupt(frames, name, 1, donors=[255 - frames]).dtype)
     for name in perturbations.names()
 }}
 captions = {{

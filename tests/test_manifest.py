@@ -48,6 +48,7 @@ VALUES: dict[type, st.SearchStrategy[Any]] = {
     int: st.integers(-(2**63), 2**63 - 1),
     bool: st.booleans(),
     float: st.floats(allow_nan=False),
+    list: st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=3),
     tuple: st.lists(st.floats(allow_nan=False, width=32), max_size=3).map(tuple),
 }
 
@@ -78,7 +79,7 @@ def captions(*ids: str) -> list[CaptionRow]:
     return [CaptionRow(dataset="d", caption_id=name, item_id=f"i-{name}", text=f"text of {name}") for name in ids]
 
 
-FILLED: dict[type, Any] = {str: "x", int: 1, bool: True, float: 1.0, tuple: ()}
+FILLED: dict[type, Any] = {str: "x", int: 1, bool: True, float: 1.0, list: [], tuple: ()}
 
 
 def filled(row: type[Any], **columns: Any) -> Any:

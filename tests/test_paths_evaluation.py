@@ -27,12 +27,12 @@ def evaluated(**settings: Any) -> Config:
     return configured(evaluation={"severities": [2], "methods": ["tent", "qbnorm"], "querybank": "train", **settings})
 
 
-def jobs(settings: Config, kind: str | None = None, listed: int = evaluation.FEW + 1) -> dict[str, list[Run]]:
-    return evaluation.jobs(settings, "tiny", listed, kind)
+def jobs(settings: Config, kind: str = "adaptation") -> dict[str, list[Run]]:
+    return evaluation.jobs(settings, "tiny", kind)
 
 
-def inputs_of(settings: Config, place: Sequence[str], group: str = "none") -> paths.Inputs:
-    return of_runs(settings, jobs(settings)["/".join((*place, group))])
+def inputs_of(settings: Config, place: Sequence[str], kind: str = "evaluation") -> paths.Inputs:
+    return of_runs(settings, jobs(settings, kind)["/".join((*place, kind))])
 
 
 def of_runs(settings: Config, runs: Sequence[Run]) -> paths.Inputs:
@@ -59,7 +59,7 @@ def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> Non
     # Of `released`, a job draws each batch's share from the videos.
     assert inputs["mixes"] == [f"{folder}/mixed_severity.parquet", f"{folder}/videos.parquet"]
     settings = evaluated(suites=["mlvp"], mixes=["mixed_types", "mixed_severity"], seeds=[7])
-    of_seed = inputs_of(settings, ("v2t", "query", "mlvp", "mixed"), "none-seed7")
+    of_seed = inputs_of(settings, ("v2t", "query", "mlvp", "mixed"))
     assert of_seed["mixes"] == [f"{folder}/videos.parquet"]
 
 
@@ -90,9 +90,10 @@ def test_what_is_perturbed_is_read_from_its_parts(side: str, direction: str) -> 
 
 
 @pytest.mark.parametrize(("job", "modality"), [(CLEAN[0], "clips"), (CLEAN[1], "captions")])
-def test_only_a_method_that_needs_a_bank_gets_it(job: _Place, modality: str) -> None:
-    without = inputs_of(evaluated(), job, "none")
+def test_jobs_of_methods_that_need_a_bank_get_it(job: _Place, modality: str) -> None:
+    without = inputs_of(evaluated(), job)
     assert "bank" not in without
+    assert inputs_of(evaluated(methods=["tent"]), job, "adaptation") == without
     bank = f"work/train/evaluation/{KEY}/{modality}.safetensors"
     (other,) = {"clips", "captions"} - {modality}
     gallery = f"{ENCODED}/{other}.safetensors"
@@ -100,27 +101,7 @@ def test_only_a_method_that_needs_a_bank_gets_it(job: _Place, modality: str) -> 
         (evaluated(), {"bank": bank}),
         (evaluated(methods=["tcr", "csls", "invgc"], gallerybank="tiny"), {"bank": bank, "gallery_bank": gallery}),
     ):
-        assert inputs_of(settings, job, "adapted") == without
-        groups = {name.rpartition("/")[2] for name in jobs(settings)}
-        (group,) = (name for name in groups if name.startswith("banks-"))
-        assert inputs_of(settings, job, group) == {**without, **banks}
-
-
-def test_captions_of_few_clips_have_a_job_per_group_of_the_same_runs_and_inputs() -> None:
-    settings = evaluated(sides=["query", "gallery"], mixes=["mixed_severity"])
-    few, many = jobs(settings, "adaptation", evaluation.FEW), jobs(settings, "adaptation")
-    (bank,) = {name.rpartition("/")[2] for name in few} - {"adapted"}
-    assert {name: runs for name, runs in few.items() if name.startswith("v2t/")} == {
-        name: runs for name, runs in many.items() if name.startswith("v2t/")
-    }
-    merged = {name: runs for name, runs in few.items() if name.startswith("t2v/")}
-    assert [*merged] == [f"t2v/{group}" for group in ("adapted", bank)]
-    for name, runs in merged.items():
-        own = {job: held for job, held in many.items() if job.split("/")[::4] == name.split("/")}
-        assert [run for held in own.values() for run in held] == runs
-        parts, whole = [of_runs(settings, held) for held in own.values()], of_runs(settings, runs)
-        for kind in ("clips", "texts", "mixes", "encoded"):
-            assert sorted(whole[kind]) == sorted({path for part in parts for path in part[kind]}), kind
+        assert inputs_of(settings, job, "adaptation") == {**without, **banks}
 
 
 @pytest.mark.parametrize("name", ["fine tuned.pt", "quo'te\"s.pt", "$(touch pwned).pt"])
@@ -138,13 +119,13 @@ def test_a_model_is_the_demo_s_encoder_or_a_named_one(tmp_path: Path, name: str)
         evaluation_paths.model_inputs(configured(evaluation={"pretrained": "m", "checkpoint": str(braces)}))
 
 
-def test_results_have_one_part_per_job_and_group() -> None:
+def test_results_have_one_part_per_job() -> None:
     settings = evaluated(suites=["mlvp"], methods=["tent", "sar"], seeds=[42, 7])
     places = dict.fromkeys(job.rpartition("/")[0] for job in jobs(settings))
     assert len(places) > 2
-    for kind, group in (("evaluation", "none"), ("adaptation", "adapted")):
+    for kind in ("evaluation", "adaptation"):
         assert evaluation_paths.result_parts(settings, "tiny", jobs(settings, kind)) == [
-            f"work/tiny/evaluation/{KEY}/{name}/{group}{seed}.parquet" for seed in ("", "-seed7") for name in places
+            f"work/tiny/evaluation/{KEY}/{name}/{kind}.parquet" for name in places
         ]
 
 
@@ -172,9 +153,9 @@ def test_a_retrieval_without_captions_is_refused_before_the_first_job(
     }
     if refused:
         with pytest.raises(ConfigError, match=rf"datasets\.{without}\.annotations: no clip has a caption that"):
-            evaluation_paths.results(settings, "tiny", kind, plans.__getitem__)
+            evaluation_paths.results(settings, "tiny", kind, plans.__getitem__, lambda name: ())
     else:
-        assert evaluation_paths.results(settings, "tiny", kind, plans.__getitem__).files
+        assert evaluation_paths.results(settings, "tiny", kind, plans.__getitem__, lambda name: ()).files
 
 
 OTHER = "xpool-vitb16-qs-0badcafe"

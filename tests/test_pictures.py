@@ -380,7 +380,7 @@ def test_exports_carry_pictures_as_pictures(tmp_path: Path, monkeypatch: pytest.
                 assert np.array_equal(np.asarray(Image.open(held)), frames)
     export("mteb", manifest, tasks, clean=True)
     described = json.loads((tasks / "tasks.json").read_text())
-    assert [task["category"] for task in described["tasks"]] == ["i2t", "t2i", "i2i"]
+    assert [task["category"] for task in described["tasks"]] == ["i2t", "t2i"]
     for text in (described["description"], *(f"{task['name']} {task['description']}" for task in described["tasks"])):
         assert not OF_VIDEOS.findall(text), text
     (held_file,) = (tasks / "data").glob("pixelate_3-videos-*.parquet")
@@ -413,7 +413,7 @@ def test_mteb_evaluates_pictures_as_images(tmp_path: Path, monkeypatch: pytest.M
     benchmark = exported_module(tasks).benchmark()
     model = Searcher(known_scores(0, 2**40), "image")
     evaluated = mteb.evaluate(model, benchmark, cache=None, encode_kwargs={}).task_results
-    assert [result.task_name[-3:] for result in evaluated] == ["I2T", "T2I", "I2I"]
+    assert [result.task_name[-3:] for result in evaluated] == ["I2T", "T2I"]
     for scores in (scores for result in evaluated for scores in result.scores["test"]):
         assert scores["r_at_5"] == 1
     (task, *_) = benchmark.tasks

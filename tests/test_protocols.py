@@ -16,7 +16,8 @@ from perturbations.config import sections as config
 from perturbations.corpus.sharding import DatasetPlan
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.protocols import cells, registry
+from perturbations.evaluation.protocols import registry
+from perturbations.evaluation.protocols.presets import cells
 
 DATASETS = {"demo": DATASET}
 NAMED = {"captions": {"perturbations": ["ocr", "word_swap", "formal"]}}
@@ -74,11 +75,10 @@ def test_the_settings_of_ablations_are_of_one_corpus_and_run_once() -> None:
     ]
     first = evaluation.scenarios(tables[0], "demo")
     assert all(evaluation.scenarios(table, "demo") == first for table in tables)
-    groups = [
-        {job.rpartition("/")[2] for job in evaluation.jobs(table, "demo", 1000, "adaptation")} for table in tables
-    ]
-    assert [len(own) for own in groups] == [4, 7, 9, 20]
-    assert groups[0] & groups[1] & groups[2] & groups[3] == {"adapted"}
+    planned = [evaluation.jobs(table, "demo", "adaptation") for table in tables]
+    assert all(own.keys() == planned[0].keys() for own in planned), "what one has made is in the journals of the others"
+    settings = [{(run.method, run.parameters) for runs in own.values() for run in runs} for own in planned]
+    assert {method for method, _ in set.intersection(*settings)} >= {"none", "hatvtr"}
     assert evaluation.model_key(tables[0]) == evaluation.model_key(tables[3])
     labels = [entry.label for entry in tables[2].evaluation.method_settings()]
     assert labels[:3] == ["none", "alpha 10, beta 10", "alpha 10, beta 100"]
@@ -104,14 +104,16 @@ def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
     with pytest.raises(
         ConfigError, match=r"evaluation.pretrained: .* needs a CLIP model(.|\n)*evaluation.checkpoint: "
     ):
-        evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN)
-    assert evaluation_paths.results(given, "demo", "adaptation", lambda name: PLAN).files  # clips that anybody has
+        evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN, lambda name: ())
+    assert evaluation_paths.results(
+        given, "demo", "adaptation", lambda name: PLAN, lambda name: ()
+    ).files  # clips that anybody has
     named = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_5", "pretrained": "openai/clip"}})
-    assert evaluation_paths.results(named, "own", "evaluation", lambda name: PLAN).files
+    assert evaluation_paths.results(named, "own", "evaluation", lambda name: PLAN, lambda name: ()).files
 
 
 DONORS = r"datasets\.own\.donors: .*, for event_insertion"
-BANK = r"evaluation\.querybank: hat_vtr_table_14 needs the dataset of training queries, and own has the evaluated ones"
+BANK = r"evaluation\.querybank: hat_vtr_table_14 needs the dataset of training queries, and {} has the evaluated ones"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,9 @@ BANK = r"evaluation\.querybank: hat_vtr_table_14 needs the dataset of training q
         ("hat_vtr_table_1", None, "all", {"directions": ["t2v"]}, None),  # captions ask clean clips
         ("hat_vtr_table_3", None, "all", {}, None),  # of captions
         ("hat_vtr_table_5", None, "all", {}, None),
-        ("hat_vtr_table_14", None, ["fog"], {"querybank": "own"}, BANK),
+        ("hat_vtr_table_1", "twin", "all", {}, DONORS),
+        ("hat_vtr_table_14", None, ["fog"], {"querybank": "own"}, BANK.format("own")),
+        ("hat_vtr_table_14", None, ["fog"], {"querybank": "twin"}, BANK.format("twin")),
         ("hat_vtr_table_14", None, ["fog"], {"querybank": "train"}, None),
         ("hat_vtr_table_14", None, ["fog"], {"methods": ["hatvtr"]}, None),
         ("hat_vtr_table_14", None, ["fog"], {"methods": ["hatvtr"], "querybank": "own"}, None),
@@ -134,17 +138,22 @@ BANK = r"evaluation\.querybank: hat_vtr_table_14 needs the dataset of training q
 def test_donors_and_banks_are_other_datasets_where_they_are_used(
     name: str, donors: str | None, perturbations: Any, beside: dict[str, Any], lacks: str | None
 ) -> None:
+    """A dataset of the same annotations is the evaluated one under another name."""
     raw = {
-        "datasets": {"own": OWN | ({"donors": donors} if donors else {}), "train": OWN},
+        "datasets": {
+            "own": OWN | ({"donors": donors} if donors else {}),
+            "train": OWN | {"annotations": "train.csv"},
+            "twin": OWN | {"videos": "elsewhere"},
+        },
         "suites": {"mlvp": {"perturbations": perturbations}, "mm_robustness": NAMED},
         "evaluation": {"protocol": name, "pretrained": "/clip", "checkpoint": __file__, **beside},
     }
     given = config_file.parse(raw)
     if lacks:
         with pytest.raises(ConfigError, match=lacks):
-            evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN)
+            evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN, lambda name: ())
     else:
-        assert evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN).files
+        assert evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN, lambda name: ()).files
 
 
 def test_all_are_listed_by_paper(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

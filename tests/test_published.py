@@ -65,6 +65,22 @@ def test_real_lists_have_the_published_hashes(reference: Path, adapter: str, ann
     assert tables.HASHES[adapter, len(items)] == (ids, clean.listed_sha256)
 
 
+@pytest.mark.parametrize(
+    ("adapter", "items", "hashes", "says"),
+    [
+        ("msrvtt", 1_000, {"ids": tables.HASHES["msrvtt", 1_000][0]}, None),
+        ("msrvtt", 1_000, {"listed": tables.HASHES["msrvtt", 1_000][1]}, None),
+        ("msrvtt", 1_000, {"listed": tables.HASHES["msvd", 670][1]}, "are not those of the published split of msrvtt"),
+        ("msrvtt", 1_000, {}, "is not recorded"),
+        ("youcook2", 3_305, {"ids": tables.HASHES["youcook2", 3_350][0]}, "cannot be compared"),
+        *((name, next(iter(tables.SPLITS[name])), {"ids": "0"}, "cannot be compared") for name in ("coco", "didemo")),
+    ],
+)
+def test_a_split_is_known_by_its_hash_alone(adapter: str, items: int, hashes: dict[str, str], says: str | None) -> None:
+    text = tables.other_items(adapter, items, **hashes)
+    assert text is None if says is None else says in str(text)
+
+
 def test_averages_are_those_of_their_rows() -> None:
     """Of one clean table, all: 14 rows, 12 perturbations each."""
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)

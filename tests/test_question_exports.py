@@ -13,13 +13,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import needs
+import pandas as pd
 import pytest
 import small_corpus
 from export_readers import Searcher, contents, export, loaded_tasks
 
 from perturbations.base.errors import ManifestError, OutputError
+from perturbations.cli.main import main
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, QUESTIONS, SOURCES, TEXTS, VIDEOS, CaptionRow, QuestionRow
+from perturbations.questions.rows import ANSWER_RESULTS
 
 CELLS = ["clean", "fog_1", "gaussian_noise_1", "gaussian_noise_3"]
 
@@ -57,6 +60,10 @@ def copied(corpus, root):
 
 def videos_of(root):
     return root / "manifests/data/mlvp/videos.parquet"
+
+
+def questions_of(root):
+    return root / "manifests/data/questions.parquet"
 
 
 def utils_of(folder):
@@ -110,7 +117,7 @@ def test_neither_a_cell_nor_a_folder_reaches_the_prompt(moved):
 def test_a_record_says_what_was_asked_of_which_frames(moved, corpus):
     utils = utils_of(moved)
     rows = {row.item_id: row for row in files.read_rows(videos_of(corpus), VIDEOS) if row.perturbation == "fog"}
-    sha256 = files.read_metadata(corpus / "manifests/data/questions.parquet")["content_sha256"]
+    sha256 = files.read_metadata(questions_of(corpus))["content_sha256"]
     for doc in utils.docs_fog_1(None):
         record = utils.results(doc, [f"The answer is {utils.target(doc)}."])["accuracy"]
         assert (record["parsed_answer"], record["answer"], record["score"]) == (utils.target(doc), utils.target(doc), 1)
@@ -148,9 +155,7 @@ def test_sixty_cells_make_sixty_tasks_of_one_file_of_questions(corpus, tmp_path)
     manifest = copied(corpus, tmp_path)
     files.write(manifest, VIDEOS, many, files.read_metadata(videos_of(corpus)))
     ids = {row.item_id for row in many}
-    asked = [
-        row for row in files.read_rows(corpus / "manifests/data/questions.parquet", QUESTIONS) if row.item_id in ids
-    ]
+    asked = [row for row in files.read_rows(questions_of(corpus), QUESTIONS) if row.item_id in ids]
     files.write(tmp_path / "manifests/data/questions.parquet", QUESTIONS, asked)
     export("lmms_eval", manifest, tmp_path / "tasks")
     assert len(list((tmp_path / "tasks").glob("data_mlvp_kind_*.yaml"))) == 60
@@ -171,7 +176,7 @@ def test_perturbed_questions_are_asked_about_clean_clips(corpus, tmp_path, form,
     (item, *_) = (row.item_id for row in files.read_rows(root / "sources.parquet", SOURCES) if row.status == "complete")
     files.write(root / "questions.parquet", QUESTIONS, [replace(first, item_id=item, question="Which one?")])
     (own, *_) = files.read_rows(found, TEXTS)
-    changed = replace(own, item_id=item, source_text="Which one?", text="Whihc one?", caption_id="c", accepted=True)
+    changed = replace(own, item_id=item, source_text="Which one?", text="WHICH one?", caption_id="c", accepted=True)
     files.write(found, TEXTS, [changed], files.read_metadata(found))
     caption = CaptionRow(dataset="data", caption_id="c", item_id=item, text="Which one?")
     files.write(root / "captions.parquet", CAPTIONS, [caption], files.read_metadata(root / "captions.parquet"))
@@ -186,7 +191,7 @@ def test_perturbed_questions_are_asked_about_clean_clips(corpus, tmp_path, form,
         tables = {path.stem.rpartition(changed.suite + "_")[2]: path for path in (tmp_path / "out").glob("*.tsv")}
         doc, clean = (next(csv.DictReader(tables[name].open(), delimiter="\t")) for name in (cell, "clean"))
         asked = doc["question"], clean["question"], doc["suite"], clean["suite"]
-    assert asked == ("Whihc one?", "Which one?", changed.suite, "clean")
+    assert asked == ("WHICH one?", "Which one?", changed.suite, "clean")
 
 
 def test_a_dataset_without_questions_is_refused(tmp_path, corpus):
@@ -212,6 +217,49 @@ def test_vlmevalkit_has_a_dataset_per_cell_whose_columns_come_back(corpus, tmp_p
     driver = (tmp_path / "out/ask.py").read_text()
     assert "perturbations" not in driver.replace("perturbations/", "")
     compile(driver, "ask.py", "exec")
+
+
+class VideoBase:
+    """The parts of VLMEvalKit's class of datasets that the driver takes, at its commit e8e78f0."""
+
+    def __init__(self, dataset, nframe, fps):
+        self.dataset_name, about = dataset, self.prepare_dataset(dataset)
+        self.data, self.data_root = pd.read_csv(about["data_file"], sep="\t"), about["root"]
+
+
+def test_the_driver_of_vlmevalkit_asks_what_the_table_says_and_scores_by_the_same_parser(corpus, tmp_path, monkeypatch):
+    export("vlmevalkit", videos_of(corpus), tmp_path / "out", clean=True)
+    for name, more in {
+        "dataset": {},
+        "dataset.video_base": {"VideoBaseDataset": VideoBase},
+        "smp": READ_AND_WRITE,
+    }.items():
+        monkeypatch.setitem(sys.modules, f"vlmeval.{name}", SimpleNamespace(**more))
+    monkeypatch.setitem(sys.modules, "vlmeval", SimpleNamespace())
+    spec = importlib.util.spec_from_file_location("ask", tmp_path / "out/ask.py")
+    ask = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(ask)
+    dataset = ask._define()("data_mlvp_fog_1", nframe=8)
+    assert dataset.supported_datasets() == [f"data_mlvp_{cell}" for cell in CELLS]
+    shown, asked = dataset.build_prompt(0, video_llm=True)
+    assert Path(shown["value"]).is_file()
+    assert asked["value"].startswith('<b>Which</b>\nof 0?\nA. no 0\nB. a "quoted"\ttext\nC. ')
+    answered = dataset.data.assign(prediction=[f"({own})" for own in dataset.data["answer"]])
+    answered.loc[0, "prediction"] = "No idea."
+    result = tmp_path / "m_data_mlvp_fog_1.tsv"
+    answered.to_csv(result, sep="\t", index=False)
+    assert dataset.evaluate(str(result)) == {"accuracy": 1 - 1 / len(answered)}
+    assert main(["answers", str(result), "--questions", str(questions_of(corpus)), "-o", str(tmp_path / "scored")]) == 0
+    (row,) = files.read_rows(tmp_path / "scored/results.parquet", ANSWER_RESULTS)
+    assert (row.model, row.budget, row.cell, row.unparsed) == ("m", "nframe=8", "fog_1", 1)
+    kept = pd.read_parquet(tmp_path / "scored/answers.parquet")
+    assert (kept["reported_score"] == kept["correct"]).all()
+
+
+READ_AND_WRITE = {
+    "load": lambda path: pd.read_csv(path, sep="\t"),
+    "dump": lambda frame, path: frame.to_csv(path, sep="\t", index=False),
+}
 
 
 # --- mirrors -------------------------------------------------------------------------------------------------------
@@ -298,7 +346,7 @@ def test_mteb_asks_for_the_option_among_those_of_its_question(corpus, tmp_path, 
     (task,) = loaded_tasks(tmp_path / "out")
     assert (task.metadata.type, task.metadata.category) == ("VideoCentricQA", "vt2t")
     task.load_data()
-    truth = {row.question_id: row for row in files.read_rows(corpus / "manifests/data/questions.parquet", QUESTIONS)}
+    truth = {row.question_id: row for row in files.read_rows(questions_of(corpus), QUESTIONS)}
     for cell in CELLS:
         data = task.dataset[cell]["test"]
         for query, options in data["top_ranked"].items():
@@ -324,12 +372,8 @@ def test_lmms_eval_runs_its_dummy_model_on_an_export(corpus, tmp_path):
     folder = {"HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     subprocess.run([python, "-m", "lmms_eval", *words], env={**own, **folder}, check=True, capture_output=True)
-    from perturbations.cli.main import main
-
-    table = corpus / "manifests/data/questions.parquet"
-    assert main(["answers", str(tmp_path / "logs"), "--questions", str(table), "-o", str(tmp_path / "scored")]) == 0
-    from perturbations.questions.rows import ANSWER_RESULTS
-
+    words = ["--questions", str(questions_of(corpus)), "-o", str(tmp_path / "scored")]
+    assert main(["answers", str(tmp_path / "logs"), *words]) == 0
     results = files.read_rows(tmp_path / "scored/results.parquet", ANSWER_RESULTS)
     assert [row.cell for row in results] == CELLS
     assert all(row.accuracy == pytest.approx(100 / 3) and row.unparsed == 0 for row in results)

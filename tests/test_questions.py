@@ -9,8 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from perturbations.base.errors import AnnotationError
-from perturbations.corpus import items
-from perturbations.datasets.registry import adapters
+from perturbations.cli import rules_captions
+from perturbations.cli.main import main
+from perturbations.corpus import items, listed
+from perturbations.datasets.registry import Dataset, adapters
+from perturbations.manifest import files
+from perturbations.manifest.kinds import QUESTIONS
 
 ROW = {"question_id": "q", "video": "v.mp4", "question": "Which?", "a": "red", "b": "blue", "c": "green", "answer": "B"}
 
@@ -276,3 +280,31 @@ def test_questions_of_one_text_about_one_clip_are_one_caption(tmp_path):
     (item,) = found.items
     assert item.texts == ("Which?", "Who?")
     assert len(found.questions) == 3
+
+
+def test_a_question_whose_clip_is_missing_or_damaged_is_kept(tmp_path):
+    rows = [ROW, {**ROW, "question_id": "r", "video": "not_there.mp4"}]
+    found = own(tmp_path, rows)
+    (tmp_path / "videos/v.mp4").write_bytes(b"damaged")
+    located, missing = items.locate(Dataset(adapter="questions", videos=tmp_path / "videos"), found)
+    assert ([clip.item_id for clip in located], [entry.item_id for entry in missing]) == (["v"], ["not_there"])
+    assert [row.item_id for row in found.questions] == ["v", "not_there"]
+    listed.write(tmp_path / "questions.list", found.questions)
+    rules_captions.questions(
+        dataset="set", listed=tmp_path / "questions.list", output=tmp_path / "manifests/set/questions.parquet"
+    )
+    stored = files.read_rows(tmp_path / "manifests/set/questions.parquet", QUESTIONS)
+    assert sorted(stored, key=lambda row: row.source_index) == list(found.questions)
+
+
+def test_init_starts_a_project_of_questions(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    asked_scenes.write(tmp_path, 2)
+    assert main(["init", "study", "--videos", "clips", "--questions", "questions.csv"]) == 0
+    said = capsys.readouterr().out
+    assert "2 clips with 6 questions" in said
+    assert "snakemake --cores 2 mlvp_study controls_study" in said
+    text = (tmp_path / "study/config.yaml").read_text()
+    assert "adapter: questions" in text
+    assert main(["init", "other", "--questions", "questions.csv"]) == 1
+    assert not (tmp_path / "other").exists()

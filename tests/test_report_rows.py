@@ -7,6 +7,7 @@ import json
 import re
 import xml.etree.ElementTree
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ from synthetic_results import (
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical
 from perturbations.composed.split import COMPOSED_QUERIES, POOL, ComposedQuery, PoolClip
+from perturbations.evaluation.page import curves, page, scores
 from perturbations.evaluation.page import names as names_of
-from perturbations.evaluation.page import page, scores
 from perturbations.evaluation.rows import RANKS, RankRow, ResultRow
 from perturbations.manifest import files
 from perturbations.retrieval.bootstrap import share_interval
@@ -151,6 +152,13 @@ def test_names_may_hold_anything(tmp_path: Path) -> None:
     assert latex.read_text().startswith("% for LuaLaTeX or XeLaTeX")
 
 
+@pytest.mark.parametrize("models", [1, 6, 10, 20])
+@pytest.mark.parametrize("count", [1, 2])
+def test_each_model_and_method_has_a_line_of_its_own_look(models: int, count: int) -> None:
+    looks = [curves._look(*own, is_single=count == 1) for own in product(range(models), range(count))]
+    assert len(set(map(str, looks))) == models * count
+
+
 def test_an_empty_mean_says_why(tmp_path: Path) -> None:
     known = [result("none", 40.0, **FOG | {"severity": severity}) for severity in (1, 5)]
     content = page_of(tmp_path, [result("none", 50.0), *known, result("tcr", 41.0, **FOG)])
@@ -247,6 +255,8 @@ def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_
     about |= {
         "num_frames": 12,
         "listed_sha256": HASHES["msrvtt", 1_000][1],
+        "gallery_name": "dataset",
+        "precision": "float32",
         "dataset": "my own name",
     }
     where = f"{B32.rpartition('-')[0]}, v2t, beside Table 1: msrvtt, CLIP4Clip, qs, queries perturbed"

@@ -139,7 +139,10 @@ def test_an_adaptation_counts_its_runs(project: Config) -> None:
         sides = f"{scenarios} scenarios (1 clean, {scenarios - 1} query)"
         runs = f"{sides} x {shown.plural(methods, 'method')} = {scenarios * methods * 2:,} runs"
         work = request(settings, f"{name}_tiny")
-        assert work.files == [f"manifests/tiny/{kind}/{KEY}/{file}.parquet" for file in ("results", "ranks")]
+        made, parts = work.files[:2], work.files[2:]
+        assert made == [f"manifests/tiny/{kind}/{KEY}/{file}.parquet" for file in ("results", "ranks")]
+        assert {f"work/tiny/evaluation/{KEY}/v2t/none/clean/clean/{kind}.parquet", f"work/models/{KEY}.json"} < {*parts}
+        assert any(path.startswith("corpora/tiny/mlvp/") for path in parts), "what is missing of it is made again"
         assert work.sizes[:-1] == (f"{kind} on tiny: {runs}",), "the last names the model"
         assert {suite for _, suite, _, _ in work.clips} == {"mlvp"}
 

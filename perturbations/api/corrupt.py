@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,11 @@ def corrupt(
         TypeError, ValueError: as `perturb`.
     """
     entry = declaration(name, "video", variant)
+    key: dict[str, Any] = {"seed": seed, "item_id": item_id, "dataset": dataset}
     if isinstance(clip, str | PathLike):
         path = Path(clip)
         if not _is_picture(path):
-            return _of_video(path, entry, severity, seed, item_id, fps, dataset, donors)
+            return _of_video(path, entry, severity, key, fps, donors)
         clip = _picture_of(path)
     is_pillow = _is_pillow(clip)
     frames = _of_pillow(clip) if is_pillow else clip
@@ -73,17 +74,8 @@ def corrupt(
     is_picture = frames.ndim == 3
     if is_picture and (entry.moves_frames or entry.several_frames):
         raise MediaError(f"{entry.key} changes the order of frames or shows motion: it needs a clip, not a picture")
-    perturbed = perturb(
-        frames[None] if is_picture else frames,
-        entry.key,
-        severity,
-        seed=seed,
-        item_id=item_id,
-        fps=25.0 if fps is None else fps,
-        dataset=dataset,
-        variant=variant,
-        donors=donors,
-    )
+    frames, fps = frames[None] if is_picture else frames, 25.0 if fps is None else fps
+    perturbed = perturb(frames, entry.key, severity, fps=fps, variant=variant, donors=donors, **key)
     if not is_picture:
         return perturbed
     return sys.modules["PIL.Image"].fromarray(perturbed[0]) if is_pillow else perturbed[0]
@@ -111,10 +103,8 @@ def _of_video(
     path: Path,
     entry: registry.Perturbation,
     severity: int,
-    seed: int,
-    item_id: str | int,
+    key: Mapping[str, Any],
     fps: float | None,
-    dataset: str,
     donors: Sequence[Frames],
 ) -> Frames:
     # Not at the top: who perturbs arrays alone needs no library that reads videos.
@@ -127,28 +117,16 @@ def _of_video(
         info = probing.probe(path)
         frames = np.stack([frame.image for frame in decoding.decode(MediaClip(path))])
         if info.codec == "gif" and len(frames) == 1:  # a picture, as Pillow has it
-            picture: Frames = corrupt(
-                frames[0], entry.key, severity, seed=seed, item_id=item_id, dataset=dataset, variant=entry.variant
-            )
+            picture: Frames = corrupt(frames[0], entry.key, severity, variant=entry.variant, **key)
             return picture
         if not entry.encodes or not severity:
             rate = float(info.frame_rate) if fps is None else fps
-            return perturb(
-                frames,
-                entry.key,
-                severity,
-                seed=seed,
-                item_id=item_id,
-                fps=rate,
-                dataset=dataset,
-                variant=entry.variant,
-                donors=donors,
-            )
+            return perturb(frames, entry.key, severity, fps=rate, variant=entry.variant, donors=donors, **key)
         # An encoder may depend on the file itself: on its bitrate, its stream, its frames' times.
         timing = Timing(info.time_base, plain_rate(info.frame_rate))
         source = CleanClip(
-            dataset,
-            checked_id(item_id),
+            key["dataset"],
+            checked_id(key["item_id"]),
             MediaClip(path),
             probing.sha256(path),
             len(frames),
@@ -157,7 +135,7 @@ def _of_video(
             timing,
             info.sample_aspect,
         )
-        recipe = make(entry, severity, seed=checked_seed(seed), storage=UNSTORED)
+        recipe = make(entry, severity, seed=checked_seed(key["seed"]), storage=UNSTORED)
         return np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])
     except MediaError as error:
         problem = str(error) if str(path) in str(error) else f"{path}: {error}"

@@ -67,4 +67,4 @@ def menus() -> dict[str, MenuLines]:
 
 def cells() -> dict[str, MenuLines]:
     """Of menus with published cells, the details of one thing that is named, or of all."""
-    return {"protocols": _of("evaluation.protocols.cell_lines")}
+    return {"protocols": _of("evaluation.protocols.presets.cell_lines")}

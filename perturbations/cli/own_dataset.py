@@ -39,15 +39,17 @@ _ROOM = 0.4
 """The share of the free disk that a corpus may take, whose size is known within a factor of 2."""
 
 
-def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) -> tuple[str, str, str, list[str]]:
-    """Match captions with videos or pictures, look at each file, and choose a storage that fits the disk.
+def look(
+    folder: Path, videos: Path, captions: Path, *, pictures: bool = False, questions: bool = False
+) -> tuple[str, str, str, list[str]]:
+    """Match captions or questions with videos or pictures, look at each file, and choose a storage that fits the disk.
 
     Returns the dataset's name, the suite to begin with, the configuration as YAML, and lines for the user. Raises
     `ConfigError` or `AnnotationError` where no clip can be used.
     """
     name = layout.proper_name(folder.resolve().name) or "mine"
     extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
-    section, chosen = _section(videos, captions, extensions, pictures=pictures)
+    section, chosen = _section(videos, captions, extensions, pictures=pictures, questions=questions)
     dataset = Dataset.model_validate(section)
     listing = items.read(name, dataset)
     located, missing = items.locate(dataset, listing)
@@ -62,12 +64,14 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
         reasons = "".join(f"\n  {item_id!r}: {reason}" for item_id, reason in failed[:5])
         lines = "".join(f"\n  {line}" for line in (*chosen, *_elsewhere(listing, videos)))
         raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}{lines}")
-    suites = ("mm_robustness",) if pictures else ("mlvp", "mm_robustness")  # half of MLVP needs several frames
+    suites: tuple[str, ...] = ("mlvp", "controls", "msrvtt_p") if questions else ("mlvp", "mm_robustness")
+    suites = ("mm_robustness",) if pictures else suites  # half of MLVP needs several frames
     storage, cost = _storage(folder, list(usable), suites[0], _FORMS_OF_PICTURES if pictures else _FORMS)
     clip, files = (shown.in_words_of(noun, pictures=pictures) for noun in ("clip", "videos"))
     malformed = [(entry.item_id, entry.reason) for entry in rejected if entry.is_malformed]
     allowed = [entry for entry in failed if entry not in malformed]
-    captioned = shown.plural(sum(usable.values()), "caption") if has_captions else "no captions"
+    noun = "question" if questions else "caption"
+    captioned = shown.plural(sum(usable.values()), noun) if has_captions else "no captions"
     summary = [f"{shown.plural(len(usable), clip)} with {captioned}"]
     summary += _few_lines("left out, which max_failed_items allows", allowed)
     what = "that do not follow the format: mend them, or let max_failed_items allow them, before a run"
@@ -77,7 +81,7 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False) 
     named = {os.path.realpath(clip.path) for clip in located}
     there = _clips_in(videos, extensions)
     if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
-        summary.append(f"{files} without a caption, which are left out: {_few(unlisted)}")
+        summary.append(f"{files} without a {noun}, which are left out: {_few(unlisted)}")
     first = next(iter(usable)).path
     typed = shlex.quote(f"./{first}" if first.startswith("-") else first)
     summary.append(f"a first look, in seconds: perturb preview {typed}")
@@ -106,7 +110,7 @@ def uncaptioned(folder: Path, *, pictures: bool) -> str:
 
 
 def _section(
-    videos: Path, captions: Path, extensions: Sequence[str], *, pictures: bool
+    videos: Path, captions: Path, extensions: Sequence[str], *, pictures: bool, questions: bool
 ) -> tuple[dict[str, object], list[str]]:
     """The section of a dataset in config.yaml, and lines about what of the captions' file is taken and what not."""
     if captions.is_dir() and videos.is_file():
@@ -118,6 +122,7 @@ def _section(
     section: dict[str, object] = {"adapter": folder_of_videos.ADAPTER.name}
     if pictures:
         section["adapter"] = _adapter_of_pictures(captions)
+    section |= {"adapter": "questions"} if questions else {}
     section |= {"annotations": captions, "videos": videos}
     if section["adapter"] not in (folder_of_videos.ADAPTER.name, "pictures"):
         return section, []

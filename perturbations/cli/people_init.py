@@ -31,7 +31,13 @@ def add(commands: Commands) -> None:
     captions = (
         "their captions, if there are any: a .csv, .tsv, .json, .jsonl or .parquet file, or Flickr30K's or COCO's .json"
     )
-    parser.add_argument("--captions", type=Path, help=captions)
+    files = parser.add_mutually_exclusive_group()
+    files.add_argument("--captions", type=Path, help=captions)
+    files.add_argument(
+        "--questions",
+        type=Path,
+        help="in place of captions: a table of question_id, video, question, a, b, ..., answer",
+    )
 
 
 def _folder(word: str) -> Path:
@@ -51,24 +57,32 @@ def _init(options: argparse.Namespace) -> int:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file, not a folder")
     media = options.videos or options.pictures
-    if media is None and options.captions is not None:
-        raise ConfigError("--captions needs the folder of its clips: --videos or --pictures")
+    table = options.captions or options.questions
+    if media is None and table is not None:
+        raise ConfigError("--captions and --questions need the folder of their clips: --videos or --pictures")
+    if options.questions is not None and options.pictures is not None:
+        raise ConfigError("--questions are about videos: give --videos")
     has_pictures = options.pictures is not None
     files = {folder / name: text for name, text in _files().items()}
     target, summary, later = "", list[str](), list[str]()
     if media is not None:
-        captions = options.captions
         with storage.scratch_directory() as scratch:
-            if captions is None:
-                captions = Path(scratch, _UNCAPTIONED)
+            if table is None:
+                table = Path(scratch, _UNCAPTIONED)
                 files[folder / _UNCAPTIONED] = own_dataset.uncaptioned(media, pictures=has_pictures)
-                storage.write_text(captions, files[folder / _UNCAPTIONED])
-            name, suite, config, summary = own_dataset.look(folder, media, captions, pictures=has_pictures)
-        if options.captions is None:
-            config = config.replace(own_dataset.path_from(folder, captions), _UNCAPTIONED)
+                storage.write_text(table, files[folder / _UNCAPTIONED])
+            has_questions = options.questions is not None
+            name, suite, config, summary = own_dataset.look(
+                folder, media, table, pictures=has_pictures, questions=has_questions
+            )
+        if folder / _UNCAPTIONED in files:
+            config = config.replace(own_dataset.path_from(folder, table), _UNCAPTIONED)
         files[folder / "config.yaml"] = f"{_HEADER}\n{config}"
-        target = f" {suite}_{name}"
-        later = _with_features(name, suite) if options.captions is not None else []
+        target = f" {suite}_{name}" + (f" controls_{name}" if has_questions else "")
+        if has_questions:
+            later = _with_answers(name, suite)
+        elif options.captions is not None:
+            later = _with_features(name, suite)
     if there := [path for path in files if path.exists() or path.is_symlink()]:
         raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
     below = {parent for path in files for parent in path.parents if parent != folder and folder in parent.parents}
@@ -106,6 +120,19 @@ def _with_features(name: str, suite: str) -> list[str]:
         "and score them, whoever wrote them:",
         f"    {score} --direction v2t --dataset {name} --model MODEL -o scored",
         f"Also: text_mm_robustness_{name}; `snakemake --list-target-rules` lists all",
+    ]
+
+
+def _with_answers(name: str, suite: str) -> list[str]:
+    """How a model is asked, and how its answers are read."""
+    there = f"manifests/{name}"
+    return [
+        "Then ask a model in lmms-eval's or VLMEvalKit's environment (docs/how-to/questions.md):",
+        f"    perturb export {there}/{suite}/videos.parquet --format lmms_eval --clean -o tasks/{suite}",
+        f"    perturb export {there}/controls/videos.parquet --format lmms_eval -o tasks/controls",
+        "and read its answers:",
+        f"    perturb answers logs --questions {there}/questions.parquet -o scored",
+        f"Also: text_msrvtt_p_{name}; `snakemake --list-target-rules` lists all",
     ]
 
 

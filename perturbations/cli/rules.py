@@ -32,7 +32,7 @@ JOBS = {
     ),
     "perturbations.composed.jobs": ("composed_split",),
     "perturbations.demo.jobs": ("demo_encoder",),
-    "perturbations.evaluation.jobs": ("check_model", "gallery", "evaluate", "results", "report"),
+    "perturbations.evaluation.jobs": ("check_model", "gallery", "evaluate", "results", "results_page"),
     "perturbations.report.captions_page": ("captions_page",),
     "perturbations.report.corpus_page": ("corpus_page",),
     "perturbations.report.preview": ("preview",),

@@ -40,10 +40,15 @@ from perturbations.manifest.skipped import SKIPPED, of_manifest
 _log = logging.getLogger("perturbations")
 
 
-def captions(*, dataset: str, listed: Path, sources: Path, captions: Path, qrels: Path) -> None:
+def captions(
+    *, dataset: str, adapter: str, language: str, listed: Path, sources: Path, captions: Path, qrels: Path
+) -> None:
     """Write the captions and qrels manifests."""
     rows, clips = read(listed, CaptionRow), files.read_part(sources, SOURCES)
-    about = {"dataset": dataset, sets.SET: sets.of_sources(clips).columns()}
+    listed_captions = sorted((row.caption_id, row.item_id, row.text) for row in rows)
+    about: dict[str, object] = {"dataset": dataset, "adapter": adapter, "language": language}
+    about |= {sets.SET: sets.of_sources(clips).columns()}
+    about |= sets.together([captions.name, qrels.name], listed_captions)
     files.write(captions, CAPTIONS, rows, {**provenance(captions), **about})
     files.write(qrels, QRELS, sets.qrels(rows, clips), {**provenance(qrels), **about})
 
@@ -198,7 +203,7 @@ def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     clips, captions = files.read_part(videos, VIDEOS), files.read_part(texts, TEXTS)
     described = files.read_metadata(videos)
     combined = registry.suite(described["suite"]).combined
-    about = {name: described[name] for name in ("dataset", "suite", sets.SET)}
+    about = {name: described[name] for name in ("dataset", "adapter", "suite", sets.SET)}
     about |= provenance(output)
     tallies = Tally().counted(clips), Tally().counted(captions)
     about["comparability"] = verdict(*tallies, adapter=str(described.get("adapter", "")))

@@ -138,7 +138,7 @@ def mixes(*, videos: Path, sources: Path, severities: Path, types: Path) -> None
 
     rows, clips = files.read_part(videos, VIDEOS), files.read_part(sources, SOURCES)
     described = files.read_metadata(videos)
-    about = {name: described[name] for name in ("dataset", "suite", sets.SET, "comparability")}
+    about = {name: described[name] for name in ("dataset", "adapter", "suite", sets.SET, "comparability")}
     files.write(severities, MIXES, mixed_severity(rows), {**provenance(severities), **about})
     files.write(types, MIXES, mixed_types(rows, clips), {**provenance(types), **about})
 

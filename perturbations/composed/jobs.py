@@ -35,15 +35,18 @@ def composed_split(
     """
     from perturbations.base import storage
     from perturbations.composed import manifests, sources
+    from perturbations.composed.split import UNLISTED
     from perturbations.corpus import items, listed
     from perturbations.datasets import registry
     from perturbations.manifest.kinds import CaptionRow
 
     own = registry.get(adapter).settings.model_validate_json(settings)
-    split = sources.read_split(own, items.read(dataset, own, videos=False), seed, dataset)
+    listing = items.read(dataset, own, videos=False)
+    split = sources.read_split(own, listing, seed, dataset)
     if language_model is not None:
         split = _written(split, language_model, device)
-    manifests.write(split, queries.parent, dataset, galleries, provenance(queries), deduplicate=deduplicate)
+    about = {**provenance(queries), UNLISTED: len({*split.rows_of} - {item.item_id for item in listing.items})}
+    manifests.write(split, queries.parent, dataset, galleries, about, deduplicate=deduplicate)
     captions = [
         CaptionRow(dataset=dataset, caption_id=query.query_id, item_id=query.clip_id, text=query.instruction)
         for query in sorted(split.queries, key=lambda query: query.query_id)

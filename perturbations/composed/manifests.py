@@ -29,6 +29,8 @@ from perturbations.composed.split import (
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import QRELS, QrelRow
 
+_NAMES = [layout.name(f"composed_{kind}") for kind in ("galleries", "pool", "qrels", "queries")]
+
 
 def labelled(split: Split) -> Split:
     """The split with the kind of each query's change: by rule where nobody says."""
@@ -60,7 +62,7 @@ def write(
     `wanted` names galleries; those that the dataset brings are always written too. With `deduplicate`, distractors that
     show the query's or a target's moment are left out.
     """
-    from perturbations.manifest import files
+    from perturbations.manifest import files, sets
 
     split = labelled(split)
     names = names_of(split, wanted)
@@ -76,6 +78,9 @@ def write(
         },
         "official": compared(split),
     }
+    texts = [(query.modified_caption, query.target_narration) for query in split.queries]
+    blocks = sorted((name, [*rows]) for name, rows in split.blocks.items())
+    described |= sets.together(_NAMES, [split.listed_sha256, texts, blocks, names, deduplicate])
     files.write(folder / layout.name("composed_pool"), POOL, _pool_rows(split, dataset), described)
     queries = [replace(query, dataset=dataset) for query in split.queries]
     files.write(folder / layout.name("composed_queries"), COMPOSED_QUERIES, queries, described)
@@ -123,9 +128,13 @@ def _gallery_rows(split: Split, dataset: str, name: str, deduplicate: bool) -> I
 
 
 def read(folder: Path) -> Split:
-    """The split of a folder's manifests. Raises `ManifestError`."""
-    from perturbations.manifest import files
+    """The split of a folder's manifests. Raises `ManifestError`, also where they are not of one run."""
+    from perturbations.manifest import files, sets
 
+    paths = [folder / name for name in _NAMES]
+    for path in filter(Path.is_file, paths):
+        for problem in sets.of_other_runs(path, files.read_metadata(path)):
+            raise ManifestError(f"{path}: {problem}; delete them and run snakemake again")
     pool_rows = files.read_part(folder / layout.name("composed_pool"), POOL)
     listed = files.read_part(folder / layout.name("composed_queries"), COMPOSED_QUERIES)
     queries = tuple(replace(row, dataset="") for row in listed)

@@ -11,9 +11,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, Literal
 
-from perturbations.manifest.kinds import RowKind
+from perturbations.base.records import digest
+from perturbations.manifest.kinds import SOURCES, RowKind
 
 ModificationKind = Literal["temporal", "object"]
 
@@ -134,6 +136,12 @@ class Split:
     galleries: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
 
     @cached_property
+    def listed_sha256(self) -> str:
+        """A hash of the pool and the queries."""
+        queries = [(query.query_id, query.clip_id, query.target_ids, query.instruction) for query in self.queries]
+        return digest([[(clip.clip_id, clip.video_id) for clip in self.pool], queries])
+
+    @cached_property
     def rows_of(self) -> dict[str, list[int]]:
         """All rows of each name."""
         return _rows_by(clip.clip_id for clip in self.pool)
@@ -203,7 +211,25 @@ def distinct(names: Iterable[str]) -> list[str]:
 
 _FOLDER = "manifests/{dataset}/composed"
 
-POOL = RowKind("pool", PoolClip, ("row",), files={"composed_pool": f"{_FOLDER}/pool.parquet"})
+UNLISTED = "unlisted"
+"""In the metadata of a split: how many clips of its pool are no items of the dataset."""
+
+
+def _contradictions(path: Path, rows: Sequence[PoolClip], about: Mapping[str, object]) -> Iterator[str]:
+    from perturbations.manifest.companions import companion  # for who verifies
+
+    listed, names = {row.item_id for row in companion(path, SOURCES)}, {row.clip_id for row in rows}
+    if listed and UNLISTED in about and (len(names - listed) != about[UNLISTED] or listed - names):
+        yield f"its clips are not those of the dataset: {len(names - listed):,} of {len(names):,} are not listed"
+
+
+POOL = RowKind(
+    "pool",
+    PoolClip,
+    ("row",),
+    files={"composed_pool": f"{_FOLDER}/pool.parquet"},
+    contradictions=_contradictions,
+)
 COMPOSED_QUERIES = RowKind(
     "composed_queries", ComposedQuery, ("query_id",), files={"composed_queries": f"{_FOLDER}/queries.parquet"}
 )

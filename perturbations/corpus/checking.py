@@ -265,6 +265,7 @@ def _check_set(checked: Checked, kind: RowKind[Any], rows: Sequence[Any], about:
             problems += _other_counts(about, sets.of_counts(sources, complete, count))
         elif kind == TEXTS and (captions := companion(checked.path, CAPTIONS)):
             problems += _missing(rows, item_column, {row.caption_id for row in captions}, items, scenarios)
+        problems += [("", problem) for problem in sets.contradictions(checked.path, kind, rows, about)]
     except ManifestError as error:  # which is a finding of that manifest
         checked.notes.append(f"its rows are not compared with the listed ones: {error}")
     problems += [("", f"{problem}, and lies where those of {own} do") for problem in sorted(others)[:_SHOWN]]

@@ -62,7 +62,7 @@ def differences(videos: Tally, texts: Tally) -> list[str]:
         *_variant(rows),
         *_storage(videos),
         *_stand_ins(clips, captions),
-        *sorted({text for row in clips for text in _guide(row)}),
+        *sorted({text for row in clips for text in _guide(row, own_donors=videos.has_own_donors)}),
         *_parameters(rows),
     ]
 
@@ -108,8 +108,8 @@ def _split(videos: Tally, texts: Tally, adapter: str) -> Iterator[str]:
         yield f"{len(items):,} items are listed, and the published split of {adapter} has {printed}"
     elif captions not in (0, expected):
         yield f"{captions:,} captions are listed, and the published split of {adapter} has {expected:,}"
-    elif (known := tables.HASHES.get((adapter, len(items)))) and known[0] != ids_sha256(items):
-        yield f"the {len(items):,} listed items are not those of the published split of {adapter}"
+    elif problem := tables.other_items(adapter, len(items), ids=ids_sha256(items)):
+        yield problem
     if lacking := {row.item_id for row in videos.failed}:
         yield f"{len(lacking):,} of {len(items):,} clips lack a perturbation"
 
@@ -157,10 +157,10 @@ def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[
     )
 
 
-def _guide(row: ClipRow) -> Iterable[str]:
+def _guide(row: ClipRow, *, own_donors: bool) -> Iterable[str]:
     """What a guide took that the authors' did not: donors out of the dataset itself, styles that are drawn."""
     guide = recipe.recorded(row.recipe).guide_recipe if row.recipe and row.guide else None
-    return () if guide is None else guide.differences(row.dataset)
+    return () if guide is None else guide.differences(own_donors=own_donors)
 
 
 def _parameters(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:

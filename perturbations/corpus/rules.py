@@ -114,6 +114,12 @@ class CorpusRules:
         """Settings: the dataset of a collection."""
         return canonical({"dataset": dataset_of(wildcards.dataset)})
 
+    def origin(self, wildcards: Wildcards) -> str:
+        """Settings: the dataset of a collection, how it is read, and what its captions are written in."""
+        dataset = dataset_of(wildcards.dataset)
+        own = self.config.datasets[dataset]
+        return canonical({"dataset": dataset, "adapter": own.adapter, "language": own.language})
+
     def of_shards(self, path: str) -> Callable[[Wildcards], list[str]]:
         """An input function: a path for each shard of a collection's clips, and of wildcards."""
         return lambda wildcards: _each(path, wildcards, self.plan(wildcards.dataset).shards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from array import array
 from collections import Counter, defaultdict
@@ -29,6 +30,7 @@ class Tally:
         complete: the number of complete rows per item.
         failed: the rows that are not complete.
         losses: the finite PSNRs of stored against intended frames, by suite and storage.
+        donors: the SHA-256 of the files that frames were taken from; `receivers`: of those that got frames.
         scenarios: of the complete rows of each perturbation and severity, in the order in which these come first, the
             number per backend, and the PSNRs against clean clips.
     """
@@ -42,6 +44,8 @@ class Tally:
         self.complete: Counter[str] = Counter()
         self.failed: list[ClipRow] = []
         self.losses: defaultdict[tuple[str, str], array[float]] = defaultdict(lambda: array("d"))
+        self.donors: set[str] = set()
+        self.receivers: set[str] = set()
         self.scenarios: dict[tuple[str, int], tuple[Counter[str | None], array[float]]] = {}
 
     def counted(self, rows: Iterable[ClipRow | TextRow]) -> Self:
@@ -60,6 +64,9 @@ class Tally:
             if isinstance(row, ClipRow):
                 way = *way, row.backend, bool(row.guide), row.storage
                 self._measure(row)
+                if row.donor_id is not None:
+                    self.donors.add(json.loads(row.guide or "{}").get("donor", {}).get("sha256", ""))
+                    self.receivers.add(row.source_sha256)
             else:
                 self.captions.add(row.caption_id)
             self.distinct.setdefault(way, row)
@@ -77,6 +84,11 @@ class Tally:
         backends[row.backend] += 1
         if row.psnr_db is not None:
             psnr_db.append(row.psnr_db)
+
+    @property
+    def has_own_donors(self) -> bool:
+        """Whether frames were taken from clips that are evaluated themselves, whatever dataset names them."""
+        return not self.donors.isdisjoint(self.receivers)
 
     @property
     def has_pictures(self) -> bool:

@@ -66,7 +66,7 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
             collector.add_caption(first, text, where)
 
 
-_WAY_OUT = " Name your own in the dataset's `columns`: {item_id: ..., caption: ...}"
+_WAY_OUT = ". Name your own in the dataset's `columns`: {item_id: ..., caption: ...}"
 
 
 def _rows(path: Path, required: Sequence[str], item_id: str, captions: Sequence[str], split: str | None) -> Rows:
@@ -150,6 +150,9 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
     elif video is None and has_spans:  # the parts of a video have ids of their own
         own = [name for name in could["item_id"] if name != item_id and len({*values[name]}) == len(rows)]
         item_id, video = (own[0], item_id) if own else (item_id, None)
+        if len({(row.get(item_id), row.get(start_s), row.get(end_s)) for row in rows}) > len({*values[item_id]}):
+            what = f"the rows of one {item_id!r} are several parts of a video, which need ids of their own"
+            raise AnnotationError(f"{captions}: {what}. Add a column item_id, and call {item_id!r} video")
     chosen = {"item_id": item_id, "video": video, "caption": caption, "start_s": start_s, "end_s": end_s}
     for role in ("item_id", "caption"):
         if chosen[role] is None:
@@ -171,10 +174,10 @@ def _header(captions: Path) -> list[str]:
     return parquet_header(captions) if kind == ".parquet" else []
 
 
-def _first_rows(captions: Path) -> list[dict[str, object]]:
+def _first_rows(captions: Path) -> list[dict[str | None, object]]:
     """The first rows that are objects, of which those in JSON may be damaged."""
     names = _header(captions)
-    usual = {own for role in ("item_id", "video") for own in _USUAL_NAMES[role]}
+    usual = {own for role, known in _USUAL_NAMES.items() for own in known if role != "caption"}
     required = [name for name in names if name.strip().lower().replace(" ", "_") in usual]
     rows = _rows(captions, list(dict.fromkeys(required)), "item_id", _USUAL_NAMES["caption"], None)
     return [row for _, row in islice(rows, _LOOKED_AT) if isinstance(row, dict)]

@@ -215,7 +215,7 @@ def json_lines(path: Path) -> Iterator[tuple[AnnotationPlace, object]]:
     raise_problems(path, "is not JSON lines", shown, problems)
 
 
-OF_ANOTHER_TABLE = " A table of your own is read by `adapter: folder`"
+OF_ANOTHER_TABLE = ". A table of your own is read by `adapter: folder`"
 """What helps where a published dataset's columns are missing."""
 
 
@@ -264,7 +264,7 @@ def check_header(path: Path, required: Iterable[str], header: Sequence[str | Non
             )
         raise AnnotationError(
             f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
-            + (of_separator(header) or f"{did_you_mean(missing[0], filter(None, header)) or '.'}{way_out}")
+            + (of_separator(header) or f"{did_you_mean(missing[0], filter(None, header))}{way_out}".replace("?.", "?"))
         )
     if repeated := [column for column in required if header.count(column) > 1]:
         raise AnnotationError(f"{path} has the column {short(repeated[0])} twice; its header is {short(list(header))}")

@@ -14,7 +14,7 @@ from perturbations.base import storage
 from perturbations.base.checkpoints import Checkpoint, find_checkpoint, library, load_model, read_config, read_weights
 from perturbations.base.errors import ConfigError, first_line
 from perturbations.base.records import digest
-from perturbations.evaluation import frozen, openai_names
+from perturbations.evaluation import openai_names
 from perturbations.evaluation.backbones import registry as backbones
 from perturbations.evaluation.planning import DirectionName
 from perturbations.evaluation.processors import Images, TokenizedTexts, read_images, read_texts, two_texts
@@ -63,16 +63,8 @@ def load(
     longest, are read last.
     """
     _on_device(library("torch").zeros(1), device)
-    local = Path(pretrained).expanduser()
-    located = None if frozen.is_frozen(local) else find_checkpoint(pretrained, revision)
-    folder = local if located is None else located.folder
-    if located is None or frozen.is_frozen(folder):
-        if pooling != "clip4clip" or checkpoint is not None:
-            raise ConfigError(
-                f"{folder} is a frozen encoder of sentence-transformers: model: clip4clip, and no checkpoint"
-            )
-        sha256 = digest([storage.sha256(path) for path in frozen.weights(folder)])
-        return LoadedBackbone(*frozen.load(folder, device), sha256)
+    located = find_checkpoint(pretrained, revision)
+    folder = located.folder
     config_class = _model_class(located).config_class
     assert config_class is not None  # only the abstract classes of transformers have none
     try:

@@ -149,7 +149,7 @@ def _report(options: argparse.Namespace) -> int:
     folders = [folder for folder in folders if folder / layout.name("results") not in answers]
     ranks = [*options.ranks, *(folder / layout.name("ranks") for folder in folders)]
     results = [path for path in results if path not in answers]
-    jobs.report(datasets=options.datasets, results=results, ranks=ranks, page=options.output, answers=answers)
+    jobs.results_page(datasets=options.datasets, results=results, ranks=ranks, page=options.output, answers=answers)
     return 0
 
 

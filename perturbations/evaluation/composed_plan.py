@@ -5,21 +5,17 @@ Each query has a gallery of its own (`perturbations.composed`). No NumPy: Snakem
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical
-from perturbations.composed.sources import check, gives_splits
 from perturbations.config import sections as configuration
 from perturbations.corpus import caption_recipes, recipe, sharding
 from perturbations.corpus.paths import Inputs, clip_inputs
-from perturbations.corpus.sharding import COMPOSED_SHARD, DatasetPlan
-from perturbations.corpus.targets import Plans, Target, TargetWork, together, whole_collections
-from perturbations.evaluation import planning, sizes
+from perturbations.corpus.sharding import COMPOSED_SHARD
+from perturbations.corpus.targets import Plans
+from perturbations.evaluation import planning
 from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.rows import CLEAN_SCENARIO, COMPOSED, LISTED, Run, ScenarioKey
 from perturbations.manifest import layout
@@ -112,13 +108,13 @@ def text_suites(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(half[0] for half in texts if half is not None))
 
 
-def jobs(config: configuration.Config, dataset: str, listed: int) -> dict[str, list[Run]]:
+def jobs(config: configuration.Config, dataset: str) -> dict[str, list[Run]]:
     """The runs of each job: those of the perturbations of query clips of one category, or those without."""
     by_job: dict[str, list[Run]] = {}
     first, *_ = runs = scenarios(config, dataset)
     for run in runs:
         clips, _ = halves(run)
-        by_job.setdefault(planning.job_of(run if clips else first, "ways", listed), []).append(run)
+        by_job.setdefault(f"{planning.place_of(run if clips else first)}/{COMPOSED}", []).append(run)
     return by_job
 
 
@@ -167,56 +163,3 @@ def inputs(config: configuration.Config, runs: Sequence[Run], plans: Plans) -> I
         ],
         "captions": [],
     }
-
-
-def job_minutes(config: configuration.Config, runs: Sequence[Run], plan: DatasetPlan) -> int:
-    """The time that a job requests, in which perturbed clips, and the words of each scenario, are encoded."""
-    words = sum(1 if halves(run)[1] else len(config.composed.words) for run in runs)
-    clips = len({half for half, _ in map(halves, runs) if half is not None})
-    own = sizes.encoding_minutes(config, plan, "captions", words)
-    return own + (sizes.encoding_minutes(config, plan, "clips", clips) if clips else 0)
-
-
-# --- targets ----------------------------------------------------------------------------------------------------------
-
-
-def menu(config: configuration.Config, plans: Plans) -> Iterator[Target]:
-    """A target per dataset that gives splits, and one for all of EgoCVR."""
-    text = "composed retrieval on every dataset of the adapter `egocvr`"
-    yield "egocvr", text, partial(_of_egocvr, config, plans)
-    for name, dataset in config.datasets.items():
-        if gives_splits(dataset.adapter):
-            text = f"retrieval by a clip and an instruction, on the dataset `{name}`"
-            yield f"composed_{name}", text, partial(_results, config, name, plans)
-
-
-def _results(config: configuration.Config, dataset: str, plans: Plans) -> TargetWork:
-    """A split for composed retrieval and its results by every model. Raises `ConfigError` where there is none."""
-    check(config, dataset)
-    plans(dataset)
-    runs = scenarios(config, dataset)
-    size = ", ".join(f"{count} x {what}" for what, count in Counter(map(perturbed, runs)).items())
-    own, suites = sharding.composed(dataset), text_suites(runs)
-    texts = [layout.at(name, dataset=own, suite=suite) for suite in suites for name in ("texts", "text_statistics")]
-    results = [
-        layout.at(name, dataset=dataset, kind=COMPOSED, model=key)
-        for key in planning.models(config)
-        for name in ("results", "ranks")
-    ]
-    return TargetWork(
-        [*split_files(dataset), *texts, *results],
-        (f"composed retrieval on {dataset}, perturbed: {size}", *planning.model_lines(config)),
-        clips=tuple(
-            (collection, *half)
-            for half, _ in map(halves, runs)
-            if half is not None
-            for collection in (dataset, *whole_collections(config, half[0], dataset))
-        ),
-    )
-
-
-def _of_egocvr(config: configuration.Config, plans: Plans) -> TargetWork:
-    names = [name for name, dataset in config.datasets.items() if dataset.adapter == "egocvr"]
-    if not names:
-        raise ConfigError("config.yaml has no dataset of the adapter 'egocvr'")
-    return together([_results(config, name, plans) for name in names])

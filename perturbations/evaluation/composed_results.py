@@ -250,12 +250,6 @@ def _recalls(values: Mapping[int, float]) -> dict[str, Any]:
     return {f"recall_at_{k}": value for k, value in values.items()} | {"rsum": values[1] + values[5] + values[10]}
 
 
-def listed_sha256(split: Split) -> str:
-    """A hash of a split's pool and queries."""
-    queries = [(query.query_id, query.clip_id, query.target_ids, query.instruction) for query in split.queries]
-    return digest([[(clip.clip_id, clip.video_id) for clip in split.pool], queries])
-
-
 def _check(split: Split, model: ScoredModel) -> None:
     """Raise `ConfigError` where a model's features do not fit the split or each other."""
     width = model.clips.shape[1]

@@ -20,9 +20,9 @@ from perturbations.composed.split import Split
 from perturbations.corpus import sharding
 from perturbations.evaluation import composed_plan, encoding, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
-from perturbations.evaluation.composed_results import ScoredModel, Ways, listed_sha256, scenario_rows, words_of
+from perturbations.evaluation.composed_results import ScoredModel, Ways, scenario_rows, words_of
 from perturbations.evaluation.result_sets import scenario_name
-from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run
+from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, rows_of
 from perturbations.evaluation.stored_features import StoredFeatures, rows_of_ids
 from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE, TEXTS, VIDEOS, ClipRow, TextRow
@@ -49,7 +49,7 @@ class ComposedJob:
     ) -> None:
         self.backbone, self.split, self.clips, self.settings, self.reader = backbone, split, clips, settings, reader
         self.ways = {**ways, "galleries": names_of(split, ways["galleries"])}
-        self._about: dict[str, Any] = {"listed_sha256": listed_sha256(split), "checkpoint_sha256": backbone.sha256}
+        self._about: dict[str, Any] = {"listed_sha256": split.listed_sha256, "checkpoint_sha256": backbone.sha256}
         features = storage.sha256_of(clips.rows.tobytes())
         self._shared = [features, split_sha256, clips.ids, dict(settings), self.ways, results.tools()]
 
@@ -62,15 +62,15 @@ class ComposedJob:
         are left out. Only what a perturbation changes is evaluated: not "text" where clips are perturbed, nor "visual"
         where instructions are. Raises `ManifestError` where no query is left.
         """
-        return results.of_runs(runs, journal, journals, lambda run: self._making)
-
-    def _making(self, planned: Run) -> results.Making:
-        """The results of a scenario, in every way and gallery."""
-        run = replace(planned, **self._about)
-        clips, texts = _perturbed(run, self.split)
-        identity = [[row.recipe_id, row.frames_sha256] for row in clips or ()]
-        identity += [[row.recipe_id, row.text] for row in texts or ()]
-        return digest([run.columns(), self._shared, identity]), {}, partial(self._made, run, clips, texts)
+        known, made = results.Journal(journal, journals), list[Finished]()
+        for planned in runs:
+            run = replace(planned, **self._about)
+            clips, texts = _perturbed(run, self.split)
+            identity = [[row.recipe_id, row.frames_sha256] for row in clips or ()]
+            identity += [[row.recipe_id, row.text] for row in texts or ()]
+            key = digest([run.columns(), self._shared, identity])
+            made += known.once(key, partial(self._made, run, clips, texts))
+        return rows_of(made)
 
     def _made(self, run: Run, clips: list[ClipRow] | None, texts: list[TextRow] | None) -> list[Finished]:
         features = None

@@ -17,7 +17,7 @@ from perturbations.composed import audit, gallery_sets, manifests, sources
 from perturbations.composed.split import WORDS, Split
 from perturbations.evaluation import feature_sets, stored_features
 from perturbations.evaluation.composed_plan import scenario_of
-from perturbations.evaluation.composed_results import GIVEN, ScoredModel, listed_sha256, scenario_rows, words_of
+from perturbations.evaluation.composed_results import GIVEN, ScoredModel, scenario_rows, words_of
 from perturbations.evaluation.feature_sets import FeatureSet
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import (
@@ -96,7 +96,7 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
         "first_stage": ("visual",),
         "top_k": wanted.top_k,
     }
-    about = {"method": COMPOSED, "parameters": canonical(how), "listed_sha256": listed_sha256(split)}
+    about = {"method": COMPOSED, "parameters": canonical(how), "listed_sha256": split.listed_sha256}
     made: list[Finished] = []
     for scenario, own, part in cases:
         run = given_run(wanted.dataset, own.name, scenario, COMPOSED, FEATURES, **about)

@@ -178,10 +178,8 @@ def vectors(features: Gallery) -> Floats:
 
 
 def text_vectors(backbone: LoadedBackbone, texts: Sequence[str]) -> Floats:
-    """The features of texts, float32, texts x D; equal texts are encoded once."""
-    place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    features = vectors(encode_gallery(backbone.model, backbone.texts.tokens([*place]), "v2t"))
-    return features[[place[text] for text in texts]]
+    """The features of texts, float32, texts x D."""
+    return vectors(encode_gallery(backbone.model, backbone.texts.tokens([*texts]), "v2t"))
 
 
 def write(

@@ -197,11 +197,13 @@ def results(
     rows = [replace(row, protocol=protocol) for part in parts for row in files.read_part(part, RESULTS)]
     result_sets.check(rows)
     rows = result_sets.with_clean(rows, (row for path in of_ranks for row in files.read_part(path, RANKS)))
+    content = sorted([row.recipe_id, row.queries, row.recall_at_1, row.recall_at_10] for row in rows)
+    about |= sets.together([results.name, ranks.name], content)
     files.write(results, RESULTS, rows, about)
     files.concatenate(of_ranks, ranks, RANKS, about)
 
 
-def report(
+def results_page(
     *,
     datasets: Sequence[str],
     results: Sequence[Path],

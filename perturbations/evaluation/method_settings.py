@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 from pydantic.config import JsonDict
 
 from perturbations.base.errors import ConfigError, short
-from perturbations.base.records import canonical, digest
+from perturbations.base.records import canonical
 from perturbations.base.settings import Strict
 from perturbations.config.problems import Problem
 from perturbations.tta.methods import registry
@@ -17,8 +17,8 @@ from perturbations.tta.methods import registry
 NEED_BANK = [name for name, method in registry.methods().items() if method.needs_bank]
 TAKE_GALLERY_BANK = [name for name, method in registry.methods().items() if method.takes_gallery_bank]
 
-AS_IT_IS, ADAPTED = registry.baseline().name, "adapted"
-"""The model without adaptation alone; and in one job, which reads each clip once, with all methods as published."""
+AS_IT_IS = registry.baseline().name
+"""The model without adaptation."""
 
 
 def _known(name: str) -> str:
@@ -90,15 +90,6 @@ def settings(
         label = entry.label or registry.title_of(entry.name)
         complete.append(entry.model_copy(update={"label": label, "parameters": own}))
     return tuple(complete)
-
-
-def group_of(entry: MethodEntry, querybank: str | None, gallerybank: str | None) -> str:
-    """The name of a method's jobs: those of all methods as published, of those with the same banks, or its own."""
-    own = registry.method(entry.name)
-    banks = (querybank or "") if own.needs_bank else "", (gallerybank or "") if own.takes_gallery_bank else ""
-    if entry.parameters:
-        return f"{entry.name}-{digest([entry.parameters, banks])[:8]}"
-    return f"banks-{digest(banks)[:8]}" if any(banks) else ADAPTED
 
 
 def parameters_of(name: str, given: Mapping[str, registry.MethodValue], direction: str) -> str:

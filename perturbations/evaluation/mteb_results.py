@@ -27,7 +27,7 @@ _log = logging.getLogger("perturbations")
 
 _ABOUT_MODEL = "model_meta.json"
 _DIRECTIONS = {"V2T": "v2t", "I2T": "v2t", "T2V": "t2v", "T2I": "t2v"}
-"""Of the end of a task's name; videos that ask for videos are of no leaderboard here."""
+"""Of the end of a task's name; other tasks are of no leaderboard here."""
 
 
 def is_given(path: Path) -> bool:

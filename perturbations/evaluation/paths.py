@@ -1,4 +1,4 @@
-"""What the rules of an evaluation need: the inputs of its jobs, what the report shows, and the targets."""
+"""What the rules of an evaluation need: its jobs and their inputs, what the report shows, and the targets."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from perturbations.base import storage
 from perturbations.base.errors import ConfigError
 from perturbations.base.shown import plural
+from perturbations.composed.sources import check, gives_splits
 from perturbations.config import sections as configuration
-from perturbations.corpus import caption_recipes, recipe
+from perturbations.corpus import caption_recipes, recipe, sharding
 from perturbations.corpus.paths import Inputs, clip_inputs, of_shards, without_braces
 from perturbations.corpus.targets import (
     CaptionShards,
@@ -19,12 +22,14 @@ from perturbations.corpus.targets import (
     Target,
     TargetWork,
     skipped_lines,
+    together,
     whole_collections,
 )
+from perturbations.datasets.registry import Dataset
 from perturbations.evaluation import composed_plan, planning
 from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.protocols import registry as protocols
-from perturbations.evaluation.rows import COMPOSED, Run
+from perturbations.evaluation.rows import COMPOSED, Run, ranks_of
 from perturbations.manifest import layout
 from perturbations.manifest.skipped import Skipped
 
@@ -36,6 +41,22 @@ def skipped(config: configuration.Config, dataset: str) -> list[Skipped]:
         for suite in planning.suites_of(config, "captions")
         for entry in caption_recipes.skipped(config, dataset, suite)
     ]
+
+
+def jobs(config: configuration.Config, dataset: str, kind: str) -> dict[str, list[Run]]:
+    """The runs of each job of one of `rows.KINDS`, by its name. The configuration is of one model."""
+    if kind == COMPOSED:
+        return composed_plan.jobs(config, dataset)
+    return planning.jobs(config, dataset, kind)
+
+
+def job_inputs(
+    config: configuration.Config, kind: str, runs: Sequence[Run], plans: Plans, caption_shards: CaptionShards
+) -> Inputs:
+    """The inputs of a job by name: the model, what is perturbed, what is encoded, and banks."""
+    if kind == COMPOSED:
+        return model_inputs(config) | composed_plan.inputs(config, runs, plans)
+    return model_inputs(config) | inputs(config, runs, plans, caption_shards)
 
 
 def result_parts(config: configuration.Config, dataset: str, jobs: Iterable[str]) -> list[str]:
@@ -140,17 +161,83 @@ def report_ranks(config: configuration.Config, shown: Sequence[str]) -> list[str
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
-    """Two targets per dataset, without and with adaptation, and those of composed retrieval."""
+    """Two targets per dataset, without and with adaptation, those of composed retrieval, and the page of results."""
+    of_corpora = plans, caption_shards
     for dataset in config.datasets:
         text = f"retrieval with perturbed queries, on the dataset `{dataset}`"
-        yield f"evaluate_{dataset}", text, partial(results, config, dataset, "evaluation", plans)
+        yield f"evaluate_{dataset}", text, partial(results, config, dataset, "evaluation", *of_corpora)
         text = "retrieval with perturbed queries, without and with test-time adaptation"
-        request = partial(results, config, dataset, "adaptation", plans)
+        request = partial(results, config, dataset, "adaptation", *of_corpora)
         yield f"tta_{dataset}", f"{text}, on the dataset `{dataset}`", request
-    yield from composed_plan.menu(config, plans)
+    text = "composed retrieval on every dataset of the adapter `egocvr`"
+    yield "egocvr", text, partial(_of_egocvr, config, *of_corpora)
+    for name, settings in config.datasets.items():
+        if gives_splits(settings.adapter):
+            text = f"retrieval by a clip and an instruction, on the dataset `{name}`"
+            yield f"composed_{name}", text, partial(_composed, config, name, *of_corpora)
+    yield "report", "the page of all results", partial(_report, config, *of_corpora)
 
 
-def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> TargetWork:
+def _made_from(
+    config: configuration.Config, dataset: str, kind: str, plans: Plans, caption_shards: CaptionShards
+) -> list[str]:
+    """The results of a model with all that they are made of.
+
+    Snakemake makes again what is missing of a target's own inputs, not of its inputs' inputs: results would stay as
+    they are after a job failed whose part was removed.
+    """
+    key, by_job = planning.model_key(config), jobs(config, dataset, kind)
+    manifests, parts = _results(dataset, kind, key), result_parts(config, dataset, by_job)
+    files = [manifests, _ranks_beside(manifests), *parts, *(str(ranks_of(Path(part))) for part in parts)]
+    files.append(layout.at("checked_model", model=key))
+    for runs in by_job.values():
+        for path in job_inputs(config, kind, runs, plans, caption_shards).values():
+            files += [path] if isinstance(path, str) else path
+    return list(dict.fromkeys(files))
+
+
+def _report(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> TargetWork:
+    """The page of results, and what those on it that the configuration asks for are made of."""
+    models, files = planning.models(config), [layout.at("results_page"), layout.at("results_tables")]
+    for path in reported(config):
+        _, own = layout.place_of(path) or ("", {})
+        if own["model"] in models:
+            files += _made_from(models[own["model"]], own["dataset"], own["kind"], plans, caption_shards)
+    return TargetWork(files)
+
+
+def _composed(config: configuration.Config, dataset: str, plans: Plans, caption_shards: CaptionShards) -> TargetWork:
+    """A split for composed retrieval and its results by every model. Raises `ConfigError` where there is none."""
+    check(config, dataset)
+    plans(dataset)
+    runs = composed_plan.scenarios(config, dataset)
+    size = ", ".join(f"{count} x {what}" for what, count in Counter(map(composed_plan.perturbed, runs)).items())
+    own, suites = sharding.composed(dataset), composed_plan.text_suites(runs)
+    files = [layout.at(name, dataset=own, suite=suite) for suite in suites for name in ("texts", "text_statistics")]
+    for alone in planning.models(config).values():
+        files += _made_from(alone, dataset, COMPOSED, plans, caption_shards)
+    return TargetWork(
+        [*composed_plan.split_files(dataset), *files],
+        (f"composed retrieval on {dataset}, perturbed: {size}", *planning.model_lines(config)),
+        clips=tuple(
+            (collection, *half)
+            for half, _ in map(composed_plan.halves, runs)
+            if half is not None
+            for collection in (dataset, *whole_collections(config, half[0], dataset))
+        ),
+    )
+
+
+def _of_egocvr(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> TargetWork:
+    names = [name for name, dataset in config.datasets.items() if dataset.adapter == "egocvr"]
+    if not names:
+        raise ConfigError("config.yaml has no dataset of the adapter 'egocvr'")
+    return together([_composed(config, name, plans, caption_shards) for name in names])
+
+
+def results(
+    config: configuration.Config, dataset: str, kind: str, plans: Plans, caption_shards: CaptionShards
+) -> TargetWork:
     """The results of every model on a dataset, without (`evaluation`) or with (`adaptation`) adapting.
 
     Raises `ConfigError` where nothing has a caption, or where a dataset other than the demo's lacks what the configured
@@ -172,9 +259,8 @@ def results(config: configuration.Config, dataset: str, kind: str, plans: Plans)
     suites = planning.suites_of(config, "captions")
     sizes += [line for suite in suites for line in skipped_lines(config, suite, dataset)]
     sizes += planning.model_lines(config)
-    manifests = [_results(dataset, kind, key) for key in models]
     return TargetWork(
-        [path for own in manifests for path in (own, _ranks_beside(own))],
+        [path for own in models.values() for path in _made_from(own, dataset, kind, plans, caption_shards)],
         tuple(sizes),
         clips=tuple(_clips(config, dataset)),
     )
@@ -186,17 +272,28 @@ def _check_protocol(config: configuration.Config, dataset: str) -> None:
     if protocol is None or config.datasets[dataset].adapter == "demo":
         return
     videos = {suite: config.suites[suite].perturbations for suite in planning.suites_of(config, "clips")}
+    listing = _listing(config.datasets[dataset])
+    same = [name for name, own in config.datasets.items() if _listing(own) == listing]
     lacking = [
         line
         for own in planning.models(config).values()
         for line in protocols.lacking(
-            protocol, own.evaluation.model_dump(mode="json"), dataset, config.datasets[dataset].donors, videos
+            protocol, own.evaluation.model_dump(mode="json"), dataset, config.datasets[dataset].donors, videos, same
         )
     ]
     if lacking:
         raise ConfigError(
             "\n".join(dict.fromkeys(config.places.before("evaluation.protocol", line) for line in lacking))
         )
+
+
+def _listing(dataset: Dataset) -> dict[str, Any]:
+    """What decides which items a dataset lists, whatever it is called and wherever its files lie."""
+    settings = dataset.model_dump(exclude={"donors", "max_failed_items", "language"})
+    if dataset.annotations is not None:
+        del settings["videos"]
+    files = {name: path for name in ("annotations", "ids") if (path := settings[name]) is not None}
+    return settings | {name: storage.sha256(path) if path.is_file() else path for name, path in files.items()}
 
 
 def _check_captions(config: configuration.Config, run: Run, plans: Plans, kind: str) -> None:

@@ -14,11 +14,10 @@ from perturbations.base.records import digest
 from perturbations.config import sections as configuration
 from perturbations.corpus import caption_recipes, recipe
 from perturbations.corpus.mixes import PER_BATCH, SHARES
-from perturbations.evaluation.method_settings import AS_IT_IS, MethodEntry, group_of, parameters_of
+from perturbations.evaluation.method_settings import AS_IT_IS, MethodEntry, parameters_of
 from perturbations.evaluation.rows import (
     CLEAN_SCENARIO,
     LISTED,
-    PUBLISHED_SEED,
     WHOLE_GALLERY,
     Run,
     ScenarioKey,
@@ -280,42 +279,23 @@ def other_severities(config: configuration.Config, dataset: str) -> list[str]:
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 
-def _groups(config: configuration.Config, kind: str | None) -> dict[str, tuple[int, list[MethodEntry]]]:
-    """The seed and the methods of each group of jobs."""
-    evaluation = config.evaluation
-    wanted = evaluation.method_settings()
-    grouped: dict[str, tuple[int, list[MethodEntry]]] = {}
-    for seed in evaluation.seeds:
-        of_seed = "" if seed == PUBLISHED_SEED else f"-seed{seed}"
-        if kind != "adaptation":
-            grouped[f"{AS_IT_IS}{of_seed}"] = seed, [entry for entry in wanted if entry.name == AS_IT_IS]
-        for entry in () if kind == "evaluation" else wanted:
-            group = group_of(entry, evaluation.querybank, evaluation.gallerybank)
-            grouped.setdefault(f"{group}{of_seed}", (seed, []))[1].append(entry)
-    return grouped
-
-
-FEW = 100
-"""Clips: of so few, the runs of a category take less time than the start of a job, if no video adapts the model."""
-
-
-def job_of(run: Run, group: str, listed: int) -> str:
-    """The job of a run, as its path names it: "v2t/query/mlvp/low/adapted"; of captions of few clips "t2v/adapted".
-
-    `group` is of methods that run in the same jobs: other methods leave these jobs as they are.
-    """
+def place_of(run: Run) -> str:
+    """The place of a run's job: "v2t/query/mlvp/low"."""
     category = re.sub(r"[^a-z0-9]", "_", category_of(run).lower())
-    together = listed <= FEW and run.direction != "v2t"
-    return "/".join([run.direction, *([] if together else [run.side, run.suite, category]), group])
+    return "/".join([run.direction, run.side, run.suite, category])
 
 
-def jobs(config: configuration.Config, dataset: str, listed: int, kind: str | None = None) -> dict[str, list[Run]]:
-    """The runs of each job, of one of `rows.KINDS` or of both; `listed` is the number of the dataset's clips."""
+def jobs(config: configuration.Config, dataset: str, kind: str) -> dict[str, list[Run]]:
+    """The runs of each job by its name, "v2t/query/mlvp/low/adaptation": by every method, or by the model as it is.
+
+    The journals of a place are shared: a job of one kind, or with a further method, makes what they lack.
+    """
+    wanted = config.evaluation
+    settings = [entry for entry in wanted.method_settings() if kind == "adaptation" or entry.name == AS_IT_IS]
+    methods_of = list(itertools.product(settings, wanted.seeds))
     by_job: dict[str, list[Run]] = {}
-    asked = scenarios(config, dataset)
-    for group, (seed, settings) in _groups(config, kind).items():
-        for run in asked:
-            by_job.setdefault(job_of(run, group, listed), []).extend(by_method(run, own, seed) for own in settings)
+    for run in scenarios(config, dataset):
+        by_job.setdefault(f"{place_of(run)}/{kind}", []).extend(by_method(run, *own) for own in methods_of)
     return by_job
 
 

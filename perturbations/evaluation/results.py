@@ -1,12 +1,10 @@
-"""Results of an evaluation: every run of a job, the row of one, and the journal that keeps rows while a job runs."""
+"""Results of an evaluation: the journal that keeps them while a job runs, and what a row says of its making."""
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
-from itertools import groupby
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,46 +15,35 @@ from perturbations.corpus import clip_rows
 from perturbations.corpus.comparability import differences
 from perturbations.corpus.recipe import is_published
 from perturbations.corpus.tally import Tally
-from perturbations.evaluation.result_sets import scenario_name
-from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, rows_of
+from perturbations.evaluation.rows import Finished, ResultRow, Run
 from perturbations.evaluation.scenarios import ScenarioRow
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import ClipRow, TextRow
 
-_log = logging.getLogger("perturbations")
 
-Making = tuple[str, Mapping[str, Any], Callable[[], list[Finished]]]
-"""The key of all that a run's results depend on, columns that never change them, and what makes them."""
+class Journal:
+    """The finished runs of a job, by the key of all that they depend on: a line of JSON each, as soon as it is made.
 
-
-def of_runs(
-    runs: Sequence[Run], path: Path, others: Iterable[Path], scenario_of: Callable[[Run], Callable[[Run], Making]]
-) -> tuple[list[ResultRow], list[RankRow]]:
-    """The rows of results and of ranks of a job's runs.
-
-    Each is put to the journal `path` when it is made, so that an interrupted job goes on where it was; what is there,
-    or in `others`, the journals of jobs on the same scenarios, is not made again. `scenario_of` prepares a scenario,
-    whose runs stand together, from the first of them.
+    An interrupted job goes on where it was; what is in `others`, the journals of jobs on the same scenarios, is not
+    made again.
     """
-    done = {key: finished for other in others for key, finished in _read(other).items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_file():
-        own = _read(path)
-        storage.write_journal(path, [_text(key, finished) for key, finished in own.items()])
-        done |= own
-    made: list[Finished] = []
-    for _, members in groupby(runs, key=lambda run: run.scenario):
-        planned = list(members)
-        _log.info("%s", scenario_name(planned[0]))
-        making = scenario_of(planned[0])
-        for run in planned:
-            key, about, make = making(run)
-            if key not in done:
-                done[key] = make()
-                with storage.output_errors(path), path.open("ab") as file:
-                    file.write(storage.journal_line(_text(key, done[key])))
-            made += [(replace(row, **about), queries) for row, queries in done[key]]
-    return rows_of(made)
+
+    def __init__(self, path: Path, others: Iterable[Path] = ()) -> None:
+        self._path = path
+        self._done = {key: finished for other in others for key, finished in _read(other).items()}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            own = _read(path)
+            storage.write_journal(path, [_text(key, finished) for key, finished in own.items()])
+            self._done |= own
+
+    def once(self, key: str, make: Callable[[], list[Finished]]) -> list[Finished]:
+        """What `make` gives, or gave before under this key."""
+        if key not in self._done:
+            self._done[key] = make()
+            with storage.output_errors(self._path), self._path.open("ab") as file:
+                file.write(storage.journal_line(_text(key, self._done[key])))
+        return self._done[key]
 
 
 def other_journals(journal: Path) -> list[Path]:

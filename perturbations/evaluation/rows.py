@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from perturbations.base.records import digest
 from perturbations.manifest import layout
-from perturbations.manifest.kinds import RowKind
+from perturbations.manifest.kinds import CaptionRow, RowKind, SourceRow
 
 _Side = Literal["none", "query", "gallery", "both"]
 """What is perturbed: nothing (clean results), the queries, the gallery, or both."""
@@ -233,7 +233,46 @@ _RUN_KEY = (
     *("gallery_name", "model", "method", "parameters", "seed"),
 )
 _FOLDER = "manifests/{dataset}/{kind}/{model}"
-RESULTS = RowKind("results", ResultRow, _RUN_KEY, files={"results": f"{_FOLDER}/results.parquet"})
+
+
+def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, object]) -> Iterator[str]:
+    """What merged results contradict in their tree: what the dataset lists, and the parts that they were merged from.
+
+    Raises `ManifestError` for damaged manifests.
+    """
+    from perturbations.composed import manifests  # for who verifies
+    from perturbations.manifest import files, locations
+    from perturbations.manifest.companions import companion
+    from perturbations.manifest.kinds import CAPTIONS, SOURCES
+
+    tree = layout.in_tree(locations.lying(path))
+    kind, fields = (tree and layout.place_of(tree[1].as_posix())) or ("", {})
+    if tree is None or kind != "results":
+        return
+    root, dataset = tree[0], fields["dataset"]
+    if fields["kind"] == COMPOSED:
+        lists = root / layout.folder("composed_queries", dataset=dataset)
+        listed = manifests.read(lists).listed_sha256 if lists.is_dir() else None
+    else:
+        sources = companion(path, SOURCES)
+        listed = listed_sha256(sources, companion(path, CAPTIONS)) if sources else None
+    if listed is not None and any(row.listed_sha256 != listed for row in rows):
+        yield "they are of other clips, captions or queries than the dataset's manifests list"
+    part = root / layout.at("evaluation_part", dataset=dataset, model=fields["model"], job=fields["kind"])
+    if (root / layout.WORK).is_dir():
+        parts = [files.read_columns(own, "recipe_id")["recipe_id"] for own in part.parent.rglob(part.name)]
+        merged = {recipe_id for ids in parts for recipe_id in ids.to_pylist()}
+        if others := sum(row.recipe_id not in merged for row in rows):
+            yield f"{others:,} of {len(rows):,} results are of no part in {layout.WORK}/: of another evaluation"
+
+
+RESULTS = RowKind(
+    "results",
+    ResultRow,
+    _RUN_KEY,
+    files={"results": f"{_FOLDER}/results.parquet"},
+    contradictions=_contradictions,
+)
 RANKS = RowKind("ranks", RankRow, (*_RUN_KEY, "query_id"), files={"ranks": f"{_FOLDER}/ranks.parquet"})
 
 
@@ -265,6 +304,12 @@ def from_settings(held: Mapping[str, Any]) -> list[Run]:
 def key_of(row: Run) -> Run:
     """The run of a row of results or ranks without the label that tables show: equal keys are the same result."""
     return Run(**{**row.columns(), "label": None})
+
+
+def listed_sha256(sources: Iterable[SourceRow], captions: Iterable[CaptionRow]) -> str:
+    """A hash of what a dataset lists: the ids of its clips, and its captions."""
+    items = sorted(row.item_id for row in sources)
+    return digest([items, sorted((row.caption_id, row.item_id, row.text) for row in captions)])
 
 
 def banks_key(hashes: Mapping[str, str]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -12,9 +11,8 @@ from snakemake.exceptions import WorkflowError
 from perturbations.base.records import canonical
 from perturbations.config.sections import Config
 from perturbations.corpus.rules import CorpusRules, Wildcards, user_mistakes
-from perturbations.corpus.sharding import DatasetPlan
-from perturbations.evaluation import composed_plan, model_files, paths, planning, sizes
-from perturbations.evaluation.rows import COMPOSED, Run, as_settings
+from perturbations.evaluation import composed_plan, model_files, paths, planning
+from perturbations.evaluation.rows import COMPOSED, KINDS, Run, as_settings
 from perturbations.manifest import layout
 
 
@@ -32,8 +30,8 @@ def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:
     return {name: value for name, value in model.items() if value is not None}
 
 
-def _is_composed(wildcards: Wildcards) -> bool:
-    return str(wildcards.job).startswith(f"{COMPOSED}/")
+def _kind_of(wildcards: Wildcards) -> str:
+    return str(wildcards.job).rpartition("/")[2]
 
 
 class EvaluationRules:
@@ -49,24 +47,18 @@ class EvaluationRules:
         self._corpora = corpora
         self._files_sha256 = cache(user_mistakes()(lambda model: model_files.sha256(self.models[model])))
         # Snakemake asks many times per job, and every job's runs are planned together.
-        self._jobs = cache(user_mistakes()(self._planned))
+        self._jobs = cache(user_mistakes()(lambda model, dataset, kind: paths.jobs(self.models[model], dataset, kind)))
         self._reported = cache(lambda: paths.reported(self.config, requested()))
-
-    def _planned(self, model: str, dataset: str, composed: bool) -> dict[str, list[Run]]:
-        jobs = composed_plan.jobs if composed else planning.jobs
-        return jobs(self.models[model], dataset, self._corpora.plan(dataset).listed)
 
     def _model(self, wildcards: Wildcards) -> Config:
         return self.models[wildcards.model]
 
     def _runs(self, wildcards: Wildcards) -> list[Run]:
-        known = self._jobs(wildcards.model, wildcards.dataset, _is_composed(wildcards))
+        kind = _kind_of(wildcards)
+        known = self._jobs(wildcards.model, wildcards.dataset, kind) if kind in KINDS else {}
         if wildcards.job not in known:
             raise WorkflowError(f"config.yaml asks for no evaluation {wildcards.job} of {wildcards.dataset}")
         return known[wildcards.job]
-
-    def _job(self, wildcards: Wildcards) -> tuple[Config, list[Run], DatasetPlan]:
-        return self._model(wildcards), self._runs(wildcards), self._corpora.plan(wildcards.dataset)
 
     def run(self, wildcards: Wildcards, input: object) -> str:
         """On which device and with which reader a job runs: never its result.
@@ -89,32 +81,21 @@ class EvaluationRules:
         """Settings of `check_model` and `gallery`."""
         return canonical({"model": loaded_model(self._model(wildcards), self._files_sha256(wildcards.model))})
 
-    def model_mb(self, wildcards: Wildcards, attempt: int) -> int:
-        """Memory of `check_model`."""
-        return sizes.mb(sizes.model_mib(self._model(wildcards))) << (attempt - 1)
+    def mb(self, wildcards: Wildcards, attempt: int) -> int:
+        """Memory of jobs that load a model: what ViT-B/32 takes to adapt, features, similarities and their copies."""
+        plan = self._corpora.plan(wildcards.dataset)
+        numbers = 6 * plan.listed * plan.captions + 2_000 * plan.listed * self._model(wildcards).evaluation.num_frames
+        return int(6_000 + 4 * numbers // 10**6) << (attempt - 1)
 
     def gallery_captions(self, wildcards: Wildcards) -> str | list[str]:
         """The captions that are encoded, unless clips are."""
         return f"manifests/{wildcards.dataset}/captions.parquet" if wildcards.modality == "captions" else []
 
-    def gallery_mb(self, wildcards: Wildcards, attempt: int) -> int:
-        """Memory of `gallery`."""
-        plan = self._corpora.plan(wildcards.dataset)
-        return sizes.gallery_memory_mb(self._model(wildcards), plan) << (attempt - 1)
-
-    def gallery_minutes(self, wildcards: Wildcards, attempt: int) -> int:
-        """Time of `gallery`."""
-        plan = self._corpora.plan(wildcards.dataset)
-        return sizes.encoding_minutes(self._model(wildcards), plan, wildcards.modality) << (attempt - 1)
-
     @user_mistakes()
     def job_inputs(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
         """The inputs of `evaluate` by name: the model, what is perturbed, what is encoded, and banks."""
-        config, runs = self._model(wildcards), self._runs(wildcards)
-        if _is_composed(wildcards):
-            return paths.model_inputs(config) | composed_plan.inputs(config, runs, self._corpora.plan)
-        of_corpora = self._corpora.plan, self._corpora.caption_shards
-        return paths.model_inputs(config) | paths.inputs(config, runs, *of_corpora)
+        of_job = self._model(wildcards), _kind_of(wildcards), self._runs(wildcards)
+        return paths.job_inputs(*of_job, self._corpora.plan, self._corpora.caption_shards)
 
     def job_settings(self, wildcards: Wildcards) -> str:
         """Settings of `evaluate`."""
@@ -123,34 +104,17 @@ class EvaluationRules:
             "runs": as_settings(runs),
             "model": loaded_model(config, self._files_sha256(wildcards.model)),
         }
-        if _is_composed(wildcards):
+        if _kind_of(wildcards) == COMPOSED:
             return canonical({**settings, "ways": composed_plan.ways(config)})
         settings["banks"] = planning.banks_of(config, runs)
         settings["rejected"] = self._corpora.plan(wildcards.dataset).rejected_captions
         top_k = config.evaluation.top_k
         return canonical(settings if top_k is None else {**settings, "top_k": top_k})
 
-    def job_mb(self, wildcards: Wildcards, attempt: int) -> int:
-        """Memory of `evaluate`."""
-        own = 6000 if _is_composed(wildcards) else sizes.job_memory_mb(*self._job(wildcards))
-        return own << (attempt - 1)
-
-    def job_minutes(self, wildcards: Wildcards, attempt: int) -> int:
-        """Time of `evaluate`."""
-        minutes = composed_plan.job_minutes if _is_composed(wildcards) else sizes.job_minutes
-        return minutes(*self._job(wildcards)) << (attempt - 1)
-
-    def priority(self, wildcards: Wildcards) -> int:
-        """The longer a job, the earlier it starts, so that no core idles at the end; checks of models have 100."""
-        seconds = 0 if _is_composed(wildcards) else sizes.job_seconds(*self._job(wildcards))
-        return round(4 * math.log2(1 + seconds))
-
     def result_parts(self, wildcards: Wildcards) -> list[str]:
         """The parts of an evaluation's results."""
-        config, dataset = self._model(wildcards), wildcards.dataset
-        planned = config, dataset, self._corpora.plan(dataset).listed
-        jobs = composed_plan.jobs(*planned) if wildcards.kind == COMPOSED else planning.jobs(*planned, wildcards.kind)
-        return paths.result_parts(config, dataset, jobs)
+        jobs = self._jobs(wildcards.model, wildcards.dataset, wildcards.kind)
+        return paths.result_parts(self._model(wildcards), wildcards.dataset, jobs)
 
     def result_settings(self, wildcards: Wildcards) -> str:
         """Settings of `results`."""

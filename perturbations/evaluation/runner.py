@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from perturbations.base.records import canonical, digest
 from perturbations.evaluation import encoding, planning, results, scenarios
 from perturbations.evaluation.backbone import LoadedBackbone
 from perturbations.evaluation.planning import Modality
-from perturbations.evaluation.result_sets import finished
-from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, banks_key, hub_columns, places_of
+from perturbations.evaluation.result_sets import finished, scenario_name
+from perturbations.evaluation.rows import Finished, RankRow, ResultRow, Run, banks_key, hub_columns, places_of, rows_of
 from perturbations.evaluation.scenarios import Clean, Perturbed, ScenarioRow
 from perturbations.manifest.kinds import CaptionRow, TextRow
 from perturbations.retrieval.metrics import retrieved_first
@@ -86,8 +86,16 @@ class EvaluationJob:
             if own.takes_gallery_bank and "gallery_bank" not in self.banks:
                 text = "without `evaluation.gallerybank`, the gallery is its own bank"
                 _log.warning("%s: %s: with few items clean results may drop", own.title, text)
+        known, made = results.Journal(journal, journals), list[Finished]()
         with self._stack:
-            return results.of_runs(runs, journal, journals, lambda first: _Scenario(self, first).making)
+            drawn: dict[object, list[Run]] = {}  # each seed draws a mixture of its own
+            for run in runs:
+                drawn.setdefault((run.scenario, run.mix and run.seed), []).append(run)
+            for planned in drawn.values():
+                _log.info("%s", scenario_name(planned[0]))
+                asked = _Scenario(self, planned[0])
+                made += [own for run in planned for own in asked.results(run, known)]
+        return rows_of(made)
 
     def banks_of(self, method: str) -> dict[str, Gallery]:
         """The banks that a method uses."""
@@ -127,8 +135,8 @@ class _Scenario:
             "architecture": job.backbone.architecture,
         }
 
-    def making(self, planned: Run) -> results.Making:
-        """The run of one method and seed."""
+    def results(self, planned: Run, journal: results.Journal) -> list[Finished]:
+        """The results of one method and seed, made now or before."""
         job = self.job
         run = replace(
             planned,
@@ -137,8 +145,8 @@ class _Scenario:
             banks_sha256=banks_key({name: job.bank_hashes[name] for name in job.banks_of(planned.method)}),
         )
         key = digest([{**run.columns(), "label": None}, self.about["settings"], results.tools(), self.identity])
-        about = {**self.about, "label": run.label}
-        return key, about, partial(_finished, self, run, recipe_id=key, **self.about)
+        made = journal.once(key, lambda: [_finished(self, run, key)])
+        return [(replace(row, **self.about, label=run.label), queries) for row, queries in made]
 
     @cached_property
     def gallery(self) -> Gallery:
@@ -182,7 +190,7 @@ def _sha256_of(rows: Sequence[ScenarioRow]) -> str:
     return digest([identity(row) for row in rows])
 
 
-def _finished(asked: _Scenario, run: Run, **columns: Any) -> list[Finished]:
+def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
     """Run one method on a scenario's queries."""
     job, size = asked.job, run.batch_size
     assert size is not None
@@ -217,7 +225,8 @@ def _finished(asked: _Scenario, run: Run, **columns: Any) -> list[Finished]:
         asked.query_ids,
         retrieval.ranks(scores, asked.relevant),
         None if job.top_k is None else retrieved_first(scores, asked.item_ids, job.top_k),
-        **columns,
+        recipe_id=key,
+        **asked.about,
         **hub_columns(retrieval.hubness(scores)),
         **recording.counts,
         # Of features that were encoded before, the time is not known here.
@@ -230,4 +239,4 @@ def _finished(asked: _Scenario, run: Run, **columns: Any) -> list[Finished]:
         clean_input_queries=asked.clean_input_queries,
     )
     _log.info("%s: R@1 %.1f %%", run.label, row.recall_at_1)
-    return [(row, queries)]
+    return row, queries

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perturbations.base.errors import ManifestError
-from perturbations.base.records import digest
 from perturbations.corpus import listed
 from perturbations.evaluation.planning import MODALITIES, Modality, perturbs
-from perturbations.evaluation.rows import Run, places_of
+from perturbations.evaluation.rows import Run, listed_sha256, places_of
 from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
 
@@ -35,9 +34,8 @@ class Clean:
 
     @property
     def listed_sha256(self) -> str:
-        """A hash of what the dataset lists: the ids of its clips, and its captions."""
-        items = sorted(row.item_id for row in self.sources)
-        return digest([items, sorted((row.caption_id, row.item_id, row.text) for row in self.captions)])
+        """A hash of what the dataset lists."""
+        return listed_sha256(self.sources, self.captions)
 
 
 Retrieval = tuple[list[ScenarioRow], list[ScenarioRow], list[list[int]], int]

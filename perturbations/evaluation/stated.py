@@ -11,9 +11,9 @@ from typing import Any
 
 from perturbations.base.shown import plural
 from perturbations.evaluation.protocols.registry import EvaluationProtocol, papers
-from perturbations.evaluation.rows import CLEAN_SCENARIO, FEATURES, WHOLE_GALLERY, ScenarioKey, backends_of
+from perturbations.evaluation.rows import CLEAN_SCENARIO, COMPOSED, FEATURES, ScenarioKey, backends_of
 from perturbations.suites import registry
-from perturbations.suites.published import HASHES, SPLITS, Published
+from perturbations.suites.published import SKIPPED, SPLITS, Published, other_items
 from perturbations.tta.methods import registry as methods
 
 RUN_KEY = (
@@ -23,9 +23,9 @@ RUN_KEY = (
 """The columns of a cell that say which run it is of, beside its scenarios and sizes."""
 
 
-Part = tuple[str, tuple[tuple[int | None, int | None], ...], tuple[ScenarioKey, ...]]
+Part = tuple[str, tuple[tuple[int | None, float | None], ...], tuple[ScenarioKey, ...]]
 """A retrieval in one direction: the numbers of queries and items, of which a result has one pair (None is a number that
-the paper leaves open), and the scenarios that it is a mean over."""
+the paper leaves open, a float the mean of galleries of several sizes), and the scenarios that it is a mean over."""
 
 
 def parts_of(cell: Published) -> tuple[Part, ...]:
@@ -62,6 +62,12 @@ def order_matters(cell: Published) -> bool:
     return mixed or (known is not None and (known.adapts or any(own in known.own for own in methods.HSM)))
 
 
+def _differs(subject: str, ours: object, wanted: object, other: str = "the table's is") -> Iterator[str]:
+    """A sentence where a fact is not the wanted one. A fact that is not recorded is equal to nothing."""
+    if ours != wanted:
+        yield f"{subject} is {'not recorded' if ours is None else ours}, and {other} {wanted}"
+
+
 def differences(cell: Published, row: Mapping[str, Any]) -> Iterator[str]:
     """How a row of results, of the cell's method and of one of its directions, is of another run than the cell states.
 
@@ -70,43 +76,42 @@ def differences(cell: Published, row: Mapping[str, Any]) -> Iterator[str]:
     """
     given = row["setting"] == FEATURES
     adapter = row["adapter"] or (row["dataset"] if given else None)
-    if adapter is None:
-        yield "the adapter of the dataset is not recorded"
-    elif adapter != cell.dataset:
-        yield f"the dataset's adapter is {adapter}, and the tables are of {cell.dataset}"
-    if (gallery := row["gallery_name"] or WHOLE_GALLERY) != cell.gallery:
-        yield f"the gallery is {gallery}, and the table's is {cell.gallery}"
+    yield from _differs("the dataset's adapter", adapter, cell.dataset, "the tables are of")
+    yield from _differs("the gallery", row["gallery_name"], cell.gallery)
     yield from _as_stored(cell, row) if cell.frames else _of_method(cell, row, given=given)
     if cell.stated_model:
         yield from _of_model(cell, row, given=given)
 
 
 def _of_method(cell: Published, row: Mapping[str, Any], *, given: bool) -> Iterator[str]:
-    """Parameters, and where the order of queries matters, batches and seed."""
+    """Parameters as they took effect, and where the order of queries matters, order, batches and seed."""
     known = methods.methods().get(cell.stated_method)
-    stated: dict[str, object] = json.loads(cell.changed)
+    stated: dict[str, methods.MethodValue] = json.loads(cell.changed)
     title = cell.stated_method if known is None else known.title
     if known is None or given:  # features are compared as they are
         if stated:
             yield f"{title} has the published parameters, and the table's are others"
         return
+    if row["code"] is not None:
+        yield f"{title} is another one than this package's"
     if row["parameters"] is None:
         yield f"the parameters of {title} are not recorded"
     else:
-        published = methods.effective(known.name, {}, str(row["direction"]))
-        changed = {name: own for name, own in json.loads(row["parameters"]).items() if own != published.get(name)}
-        if changed != stated:
-            other = ", ".join(f"{name} {own}" for name, own in sorted(changed.items())) or "those of the paper's text"
+        written = {name: own for name, own in json.loads(row["parameters"]).items() if own is not None}
+        ours, published, wanted = (
+            methods.effective(known.name, own, str(row["direction"]), int(row["gallery"]))
+            for own in (written, {}, stated)
+        )
+        if ours != wanted:
+            changed = (f"{name} {own}" for name, own in sorted(ours.items()) if own != published.get(name))
+            other = ", ".join(changed) or "those of the paper's text"
             yield f"{title} has other parameters than the published ones: {other}"
     if order_matters(cell):
-        if row["batch_size"] != cell.batch_size:
-            yield f"the batch size is {_or_unknown(row['batch_size'])}, and the table's is {cell.batch_size}"
-        if cell.seed not in (None, row["seed"]):
-            yield f"the seed is {row['seed']}, and the table's is {cell.seed}"
-
-
-def _or_unknown(value: object) -> object:
-    return "not recorded" if value is None else value
+        yield from _differs("the batch size", row["batch_size"], cell.batch_size)
+        if row["order"] is None:
+            yield "the order of queries is not recorded"
+        if cell.seed is not None:
+            yield from _differs("the seed", row["seed"], cell.seed)
 
 
 def _of_model(cell: Published, row: Mapping[str, Any], *, given: bool) -> Iterator[str]:
@@ -120,41 +125,39 @@ def _of_model(cell: Published, row: Mapping[str, Any], *, given: bool) -> Iterat
         return
     backbone, wanted = row["architecture"], cell.backbone or cell.stated_model
     # Where the paper names no architecture, the family counts.
-    if backbone is None:
-        yield f"the architecture of the model is not recorded, and the table's is {wanted}"
-    elif backbone != cell.backbone and (cell.backbone or backbone.split()[0] != wanted.split()[0].lower()):
-        yield f"the architecture is {backbone}, and the table's is {wanted}"
+    if cell.backbone or backbone is None or backbone.split()[0] != wanted.split()[0].lower():
+        yield from _differs("the architecture", backbone, wanted)
     if cell.frames:  # composed: any pooling of single frames is the mean
         return
     if row["pooling"] != cell.pooling:
-        yield f"frames are pooled by {_or_unknown(row['pooling'])}, and the table's model is {cell.stated_model}"
-    if cell.trained not in ("", row["setting"]):
-        yield f"the setting is {_or_unknown(row['setting'])}, and the table's is {cell.trained}"
+        how = row["pooling"] or "a way that is not recorded"
+        yield f"frames are pooled by {how}, and the table's model is {cell.stated_model}"
+    if cell.trained:
+        yield from _differs("the setting", row["setting"], cell.trained)
 
 
 def _as_stored(cell: Published, row: Mapping[str, Any]) -> Iterator[str]:
     """Composed results are of the clips' frames that a cell states, and of galleries as released."""
     known = json.loads(row["parameters"] or "{}")
-    if "two_stage" in cell.stated_method and known.get("shortlist") != cell.shortlist:
-        kept = _or_unknown(known.get("shortlist"))
-        yield f"the first stage keeps {kept} clips, and the table's keeps {cell.shortlist}"
-    if known.get("frames") != cell.frames:
-        yield f"the frames are {_or_unknown(known.get('frames'))}, and the table's are {cell.frames}"
-    if known.get("deduplicate") is not False:
-        yield "the galleries are deduplicated, and the released ones are not"
+    if "two_stage" in cell.stated_method:
+        yield from _differs("the number of clips that the first stage keeps", known.get("shortlist"), cell.shortlist)
+    yield from _differs("the use of frames", known.get("frames"), cell.frames)
+    yield from _differs("the deduplication of galleries", known.get("deduplicate"), wanted=False)
 
 
 def sizes_differ(part: Part, row: Mapping[str, Any]) -> Iterator[str]:
     """How a row's numbers of queries and of gallery items differ from those that a part states.
 
-    A missing query may lack its item, or its several items, in the gallery too.
+    A missing query may lack its item, or its several items, in the gallery too. Of galleries of several sizes the mean
+    counts, rounded as the part states it.
     """
     direction, sizes, _ = part
-    missing, items = int(row["missing_queries"]), int(row["gallery"])
-    listed = int(row["queries"]) + missing
+    missing, listed = int(row["missing_queries"]), int(row["queries"]) + int(row["missing_queries"])
+    items = int(row["gallery"]) if row["gallery_mean"] is None else float(row["gallery_mean"])
     for wanted, held in sizes:
         lacking = 0 if not missing or not held else math.ceil(missing * max(1.0, held / listed))
-        if wanted in (None, listed) and (held is None or held - lacking <= items <= held):
+        shown = round(items, 0 if isinstance(held, int) else 1)
+        if wanted in (None, listed) and (held is None or held - lacking <= shown <= held):
             return
     queries, galleries = (
         " or ".join(dict.fromkeys(f"{size[place]:,}" for size in sizes if size[place] is not None))
@@ -180,26 +183,27 @@ def counted(paper: str, run: ScenarioKey, rows: Mapping[ScenarioKey, Mapping[str
 def departures(protocol: EvaluationProtocol, row: Mapping[str, Any], missing: int) -> Iterator[str]:
     """What a row says beside its key: the listed items, the corpus, the model's backend, and how it was run."""
     adapter, listed = row["adapter"] or row["dataset"], int(row["queries"]) + int(row["missing_queries"])
-    for items, captions in SPLITS.get(adapter, {}).items():
-        known = HASHES.get((adapter, items))
-        if known and listed in (items, captions) and row["listed_sha256"] not in (None, known[1]):
-            yield f"the {listed:,} listed items are not those of the published split of {adapter}"
-    if missing:
+    if missing > SKIPPED.get((adapter, row["gallery_name"]), 0):
         yield f"missing: {missing:,} of {plural(listed, 'query')}"
-    backends = backends_of(row["backend"])
     if row["setting"] == FEATURES:
         yield "features were given: neither the model nor the frames are recorded"
         return
+    sizes = [items for items, captions in SPLITS.get(adapter, {}).items() if listed in (items, captions)]
+    yield from (text for items in sizes if (text := other_items(adapter, items, listed=row["listed_sha256"])))
+    backends = backends_of(row["backend"])
     if backends.get("retrieval") == "demo_encoder":
         yield "the model is a small encoder that the workflow trained on synthetic scenes"
+    elif "retrieval" not in backends:
+        yield "the model's backend is not recorded"
     if corpus := backends.get("corpus"):
         yield corpus
     method = methods.methods().get(row["method"])
-    compared = {"num_frames": "the number of frames per clip"}
+    if method is not None and method.needs_bank and row["banks_sha256"] is None:
+        yield f"the bank of {method.title} is not recorded"
+    compared = {} if '"middle"' in (row["parameters"] or "") else {"num_frames": "the number of frames per clip"}
     compared |= {"steps": "the number of steps"} if method is not None and method.adapts else {}
     for name, what in compared.items():
-        wanted = protocol.evaluation.get(name)
-        if wanted is not None and row[name] != wanted and '"middle"' not in (row["parameters"] or ""):
-            yield f"{what} is {_or_unknown(row[name])}, and the preset's is {wanted}"
-    if row["precision"] not in (None, "float32"):
-        yield f"the precision is {row['precision']}, and the papers' models are float32"
+        if (wanted := protocol.evaluation.get(name)) is not None:
+            yield from _differs(what, row[name], wanted, "the preset's is")
+    if row["direction"] != COMPOSED:  # whose features are float32
+        yield from _differs("the precision", row["precision"], "float32", "the papers' models are")

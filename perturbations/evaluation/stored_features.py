@@ -179,7 +179,7 @@ def _places(names: Sequence[str]) -> dict[str, list[int]]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-_FORM = ' A row is an id and a list of numbers, such as one,"[0.1, 0.2]"'
+_FORM = '. A row is an id and a list of numbers, such as one,"[0.1, 0.2]"'
 
 
 def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, Any]]:

@@ -41,14 +41,14 @@ def config(name: str, patterns: Iterable[str], *, is_default: bool = False) -> d
 
 
 def adapter_of(corpus: ExportedCorpus) -> Adapter | None:
-    """The dataset's adapter; None of one that the package does not know."""
-    return datasets.adapters().get(corpus.dataset)
+    """What the dataset was read with, whatever it is called; None where no manifest says it."""
+    return datasets.adapters().get(str(corpus.about.get("adapter")))
 
 
 def origin(corpus: ExportedCorpus) -> str:
     """The dataset that a corpus was made from, with its paper where that is known."""
     adapter = adapter_of(corpus)
-    if adapter is None:
+    if adapter is None or not (adapter.reference or adapter.synthetic):
         return f"the dataset {corpus.dataset}"
     return adapter.title + (f" ({adapter.reference})" if adapter.reference else "")
 
@@ -64,8 +64,8 @@ def is_published(corpus: ExportedCorpus) -> bool:
 
 
 def language(corpus: ExportedCorpus) -> str | None:
-    """The captions' language; None where only the dataset's owner knows it."""
-    return "en" if is_published(corpus) or is_synthetic(corpus) else None
+    """The captions' language (ISO 639-1); None where no manifest says it."""
+    return corpus.about.get("language")
 
 
 def lost(corpus: ExportedCorpus) -> str:

@@ -18,7 +18,7 @@ from perturbations.corpus.checking import name_of
 from perturbations.exports import names
 from perturbations.exports.registry import Exported, LeftOut, Request
 from perturbations.manifest import files, locations
-from perturbations.manifest.companions import companion, numbered
+from perturbations.manifest.companions import companion, companion_path, numbered
 from perturbations.manifest.files import stored
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -205,7 +205,7 @@ def read(
     if kind not in kinds:
         known = " or ".join(other.name for other in kinds)
         raise ManifestError(f"{path} is a manifest of {kind.name}; frames are exported from {known}")
-    about = files.read_metadata(path)
+    about = _described(path)
     # A large manifest's rows stay on the disk until they are needed.
     rows = stored(files.read_rows(path, kind)).mapped(partial(locations.located, root=locations.root_of(path, about)))
     sources = rows if kind == SOURCES else companion(path, SOURCES)
@@ -239,7 +239,7 @@ def read_texts(request: Request, *, with_clips: bool = False) -> ExportedCorpus:
     captions = _required(path, CAPTIONS) if request.clean else companion(path, CAPTIONS)
     sources = _required(path, SOURCES) if with_clips else []
     clean_texts = captions if request.clean else ()
-    suites, about = {row.suite for row in texts if row.accepted}, files.read_metadata(path)
+    suites, about = {row.suite for row in texts if row.accepted}, _described(path)
     corpus = ExportedCorpus(
         *(request, about, "captions", sources, (), captions, sources, texts, clean_texts, texts[0].dataset, suites)
     )
@@ -252,8 +252,17 @@ def of_clean(request: Request, item_ids: set[str]) -> ExportedCorpus:
     """The corpus of these clean clips of the dataset that a manifest is of. Errors as of `read_texts`."""
     path = request.manifest
     chosen = [row for row in _required(path, SOURCES) if row.item_id in item_ids and row.status == COMPLETE]
-    about, captions = files.read_metadata(path), companion(path, CAPTIONS)
+    about, captions = _described(path), companion(path, CAPTIONS)
     return _surveyed(ExportedCorpus(request, about, "queries", chosen, captions=captions))
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """The metadata of a manifest, with the adapter and the language that its dataset's captions have."""
+    captions = companion_path(path, CAPTIONS)
+    of_dataset = files.read_metadata(captions) if captions else {}
+    return {name: of_dataset[name] for name in ("adapter", "language") if name in of_dataset} | files.read_metadata(
+        path
+    )
 
 
 def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:

@@ -26,6 +26,7 @@ from perturbations.exports.videos import VideoFile
 from perturbations.manifest import files, layout
 from perturbations.manifest.companions import companion
 from perturbations.manifest.kinds import COMPLETE, QUESTIONS, QuestionRow, VideoRow
+from perturbations.text import tables
 
 _TASKS = "tasks.py"
 _DESCRIBED = "tasks.json"
@@ -48,11 +49,9 @@ _Videos = tuple[list[Path], set[str]]
 
 
 def write_videos(request: Request) -> Exported:
-    """Write the tasks of perturbed videos: as queries for captions, as the corpus of captions, and for clean ones.
+    """Write the tasks of perturbed videos: as queries for captions, and as the corpus of captions.
 
-    The last, perturbed videos as queries for the clean ones, is written where the request has clean clips, and needs no
-    captions. Raises as `corpus.read` and `folder.claim` do, and `ManifestError` for a dataset without captions and a
-    request without clean clips.
+    Raises as `corpus.read` and `folder.claim` do, and `ManifestError` for a dataset without captions.
     """
     if questions := companion(request.manifest, QUESTIONS):
         return _write_questions(request, questions)
@@ -64,30 +63,24 @@ def write_videos(request: Request) -> Exported:
         name: [clip for clip in clips if request.clean or clip.row.item_id in captioned]
         for name, clips in exported.scenarios()
     }
-    asked = (clip.row.item_id in captioned for clip in chosen.get(names.CLEAN, ()))
-    if not any(clips for name, clips in chosen.items() if name != names.CLEAN) and not any(asked):
+    if not any(clip.row.item_id in captioned for clips in chosen.values() for clip in clips):
         raise ManifestError(
             f"{request.manifest}: no clip has captions; the tasks need the dataset's captions.parquet and "
-            "sources.parquet, beside the manifest or above it. --clean writes the one task that needs none: perturbed "
-            "videos as queries for the clean ones"
+            "sources.parquet, beside the manifest or above it"
         )
     folder.claim(exported)
-    written = _write_videos(exported, chosen)
     captions = request.output / folder.DATA / layout.name("captions")
-    if texts:
-        _write_texts(captions, texts)
+    _write_texts(captions, texts)
     tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
-    clean_paths, clean_items = written.get(names.CLEAN, ([], set()))
-    for scenario, (paths, items) in written.items():
+    for scenario, (paths, items) in _write_videos(exported, chosen).items():
         exported.count += len(items)
         answers = [(item_id, caption_id) for caption_id, _, item_id in texts if item_id in items]
-        if answers:
-            perturbed = _perturbed(chosen[scenario])
-            tasks["v2t"][scenario] = paths, [captions], answers, _on(perturbed, "query")
-            of_captions = [(text, video) for video, text in answers]
-            tasks["t2v"][scenario] = [captions], paths, of_captions, _on(perturbed, "gallery")
-        if scenario != names.CLEAN and clean_items & items:
-            tasks["v2v"][scenario] = paths, clean_paths, [(item_id, item_id) for item_id in clean_items & items], {}
+        if not answers:
+            continue
+        perturbed = _perturbed(chosen[scenario])
+        tasks["v2t"][scenario] = paths, [captions], answers, _on(perturbed, "query")
+        of_captions = [(text, video) for video, text in answers]
+        tasks["t2v"][scenario] = [captions], paths, of_captions, _on(perturbed, "gallery")
     _finish(exported, tasks, "Videos are")
     return exported.result()
 
@@ -332,6 +325,7 @@ def _finish(
     query has a clip.
     """
     output, title = exported.request.output, exported.title
+    language = tables.language_codes()[card.language(exported) or "en"]
     if exported.records != "clips" and not any(tasks.values()):
         what = "query has clips" if exported.records == "queries" else "caption has a clip"
         raise ManifestError(f"{exported.request.manifest}: no {what} that can be exported")
@@ -360,7 +354,7 @@ def _finish(
                 "description": f"{what} under perturbations: {title}. {exported.in_words(perturbed)} perturbed.",
                 "category": category,
                 "prompt": prompt,
-                "language": "eng-Latn",
+                "language": language,
                 "subsets": {subset: dict(scenario[-1]) for subset, scenario in subsets.items()},
             }
         )
@@ -380,10 +374,8 @@ def _finish(
 _CATEGORIES = {
     "v2t": ("Video-text retrieval", "Find the caption that describes the following video."),
     "t2v": ("Text-video retrieval", "Find the video clip that matches the given caption."),
-    "v2v": ("Retrieval of the clean source", "Retrieve the video that this query is a copy of."),
     "i2t": ("Image-text retrieval", "Find an image caption describing the following image."),
     "t2i": ("Text-image retrieval", "Find an image that matches the given caption."),
-    "i2i": ("Retrieval of the clean source", "Retrieve the image that this query is a copy of."),
     "it2i": (
         "Composed image retrieval",
         "Given the reference image and editing text, retrieve the image that matches the composed query.",
@@ -394,7 +386,7 @@ _CATEGORIES = {
         "Given the reference video and editing text, retrieve the video that matches the composed query.",
     ),
 }
-"""Of each category of tasks: what it is, and the prompt of mteb's own tasks: MSRVTTV2T, MSRVTTT2V, VSC2022, CoVR."""
+"""Of each category of tasks: what it is, and the prompt of mteb's own tasks: MSRVTTV2T, MSRVTTT2V, CoVR."""
 
 _ABOUT = (
     "Retrieval tasks for `mteb`: run `import mteb; from tasks import benchmark; "

@@ -58,7 +58,7 @@ def _task(described: dict[str, Any], corpus: str, path: str, revision: str) -> A
         dataset={"path": path, "revision": revision},
         type="VideoCentricQA" if is_asked else "Any2AnyRetrieval",
         category=category,
-        modalities=[medium, "text"] if "t" in category.replace("2", "") else [medium],
+        modalities=[medium, "text"],
         prompt={"query": described["prompt"]},
         eval_splits=["test"],
         eval_langs={subset: [described["language"]] for subset in described["subsets"]},

@@ -121,69 +121,33 @@ class Export:
 
 
 _OWN = (
-    Export(
-        name="composed",
-        summary="EgoCVR's released evaluation",
-        takes=("splits",),
-        module="perturbations.composed.official",
-    ),
-    Export(
-        name="croissant",
-        summary="the layout hub with a Croissant description",
-        takes=("videos", "captions", "pairs"),
-        module="perturbations.exports.hub",
-    ),
-    Export(
-        name="hub",
-        summary="a Hugging Face dataset repository",
-        takes=("videos", "captions", "pairs"),
-        module="perturbations.exports.hub",
-    ),
-    Export(
-        name="lmms_eval",
-        summary="questions as tasks of lmms-eval",
-        takes=("videos", "captions"),
-        module="perturbations.questions.lmms_eval",
-    ),
-    Export(
-        name="mteb",
-        summary="retrieval tasks for mteb",
-        takes=("videos", "captions", "pairs", "splits"),
-        module="perturbations.exports.mteb",
-    ),
-    Export(
-        name="recipe",
-        summary="rows and hashes without pixels, for `perturb regenerate`",
-        takes=("videos",),
-        module="perturbations.exports.recipe",
-    ),
-    Export(
-        name="vlmevalkit",
-        summary="questions as datasets of VLMEvalKit",
-        takes=("videos", "captions"),
-        module="perturbations.questions.vlmevalkit",
-    ),
-    Export(
-        name="vtr_tta",
-        summary="X-Pool's and HAT-VTR's released loaders",
-        takes=("videos", "captions"),
-        module="perturbations.exports.vtr_tta",
-        needs_models=True,
-    ),
-    Export(
-        name="webdataset",
-        summary="tar shards for webdataset",
-        takes=("videos", "captions", "pairs"),
-        module="perturbations.exports.webdataset",
-    ),
+    ("composed", "EgoCVR's released evaluation", "composed.official", "splits"),
+    ("croissant", "the layout hub with a Croissant description", "exports.hub", "videos captions pairs"),
+    ("hub", "a Hugging Face dataset repository", "exports.hub", "videos captions pairs"),
+    ("lmms_eval", "questions as tasks of lmms-eval", "questions.lmms_eval", "videos captions"),
+    ("mteb", "retrieval tasks for mteb", "exports.mteb", "videos captions pairs splits"),
+    ("recipe", "rows and hashes without pixels, for `perturb regenerate`", "exports.recipe", "videos"),
+    ("vlmevalkit", "questions as datasets of VLMEvalKit", "questions.vlmevalkit", "videos captions"),
+    ("vtr_tta", "X-Pool's and HAT-VTR's released loaders", "exports.vtr_tta", "videos captions"),
+    ("webdataset", "tar shards for webdataset", "exports.webdataset", "videos captions pairs"),
 )
+"""The package's own: name, summary, module, and kinds of corpus."""
 
 
 @things.cached
 def exports() -> dict[str, Export]:
     """Every format by its name."""
-    brought = things.load_all("perturbations.exports", {}, "EXPORT", Export)
-    return {export.name: export for export in sorted((*_OWN, *brought.values()), key=lambda export: export.name)}
+    own = {
+        name: Export(
+            name=name,
+            summary=summary,
+            takes=tuple(takes.split()),
+            module=f"perturbations.{module}",
+            needs_models=name == "vtr_tta",
+        )
+        for name, summary, module, takes in _OWN
+    }
+    return dict(sorted((own | things.load_all("perturbations.exports", {}, "EXPORT", Export)).items()))
 
 
 def get(name: str) -> Export:

@@ -7,9 +7,10 @@ Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
 
 RowStatus = Literal["complete", "quarantined", "missing"]
 COMPLETE: RowStatus = "complete"
@@ -33,6 +34,7 @@ class RowKind(Generic[RowT]):
         complete: the type of its complete rows, where those have more columns filled.
         files: the paths of the manifests of this kind, by the names that they have in `manifest.layout`, with their
             fields in braces.
+        contradictions: what its rows contradict in files beside it, a sentence each, given its path, rows and metadata.
     """
 
     name: str
@@ -40,6 +42,9 @@ class RowKind(Generic[RowT]):
     key: tuple[str, ...]
     complete: type[RowT] | None = None
     files: Mapping[str, str] = field(default_factory=dict, compare=False)
+    contradictions: Callable[[Path, Sequence[Any], Mapping[str, Any]], Iterable[str]] | None = field(
+        default=None, compare=False
+    )
 
     def type_of(self, status: object) -> type[RowT]:
         """The type of a row of that status."""

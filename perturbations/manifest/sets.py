@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import TypeVar, get_type_hints
 
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files
+from perturbations.base.records import digest
+from perturbations.manifest import files, layout
 from perturbations.manifest.kinds import (
+    CAPTIONS,
     COMPLETE,
     MISSING,
+    QRELS,
     QUARANTINED,
+    SOURCES,
     CaptionRow,
     ClipRow,
     QrelRow,
@@ -33,6 +37,9 @@ from perturbations.manifest.skipped import SKIPPED
 
 LOSSES = "source_losses"
 """In the metadata of a corpus: `losses_of` its sources, where these lost something."""
+
+TOGETHER = "together"
+"""In the metadata of manifests that one job writes: their names, and a hash of what they are of."""
 
 _SHOWN = 5
 
@@ -167,6 +174,34 @@ def qrels(captions: Sequence[CaptionRow], sources: Sequence[SourceRow]) -> list[
     return [
         QrelRow(query_id=row.caption_id, corpus_id=row.item_id, score=1) for row in captions if row.item_id in complete
     ]
+
+
+# --- manifests beside each other --------------------------------------------------------------------------------------
+
+
+def together(names: Iterable[str], content: object) -> dict[str, object]:
+    """What the metadata of manifests that one job writes has in common; `content` is JSON that tells runs apart."""
+    return {TOGETHER: {"files": sorted(names), "sha256": digest(content)}}
+
+
+def contradictions(path: Path, kind: RowKind[RowT], rows: Sequence[RowT], about: Mapping[str, object]) -> Iterator[str]:
+    """What a manifest, with these rows and metadata, contradicts in files beside it. Raises `ManifestError`."""
+    yield from of_other_runs(path, about)
+    if kind in (CAPTIONS, QRELS) and (path.parent / layout.name(SOURCES.name)).is_file():
+        listed = of_sources(files.read_rows(path.parent / layout.name(SOURCES.name), SOURCES))
+        if about.get(SET) != listed.columns():
+            yield f"it is of other clips than {layout.name(SOURCES.name)} lists"
+    if kind.contradictions is not None:
+        yield from kind.contradictions(path, rows, about)
+
+
+def of_other_runs(path: Path, about: Mapping[str, object]) -> Iterator[str]:
+    """The manifests beside one that were written together with others. Raises `ManifestError`."""
+    held = about.get(TOGETHER)
+    for name in held.get("files", ()) if isinstance(held, dict) else ():
+        beside = path.parent / Path(str(name)).name
+        if beside.is_file() and files.read_metadata(beside).get(TOGETHER) != held:
+            yield f"it is not of the same run as {beside.name}: one of them is of another configuration"
 
 
 # --- merging ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Decode clips with PyAV, frame by frame, and detect damaged and missing data."""
+"""Decode clips with PyAV, frame by frame. What of a file counts as damaged or missing, `damage` says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import av.error
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.storage import is_picture
-from perturbations.media import containers, opening, pixels
+from perturbations.media import damage, opening, pixels
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 
 
@@ -80,7 +80,7 @@ def _decode_stream(
     previous = -1
     index = -1
     decoded = 0
-    packets = _CountedPackets(clip.path, container, stream)
+    packets = damage.CheckedPackets(clip.path, container, stream)
     for frame in packets.frames():
         decoded += 1
         if to_array is None:
@@ -154,186 +154,10 @@ def _from_key_frames(path: Path, only: Collection[int]) -> Iterator[Frame]:
 def _last_frame(packets: Iterable[av.Packet[av.VideoStream]]) -> av.VideoFrame | None:
     frame = None
     for packet in packets:
-        for frame in opening.decode_packet(packet)[0]:
+        for frame in packet.decode():
             if frame.is_corrupt:
                 raise MediaError("a frame is damaged")
     return frame
-
-
-_LOST = "a part of the file is damaged or missing"
-_MISSING = "the file is damaged: a picture is missing that others refer to"
-_UNDECLARED = (containers.MP4, "mpegts", "mpeg")
-"""Containers whose streams' length in seconds is not declared, or that declare their number of frames."""
-
-
-class _CountedPackets:
-    """Demuxes and decodes a stream and counts its packets, to detect a file that was cut short."""
-
-    def __init__(self, path: Path, container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> None:
-        self._path = path
-        self._format = container.format.name
-        self._container = container
-        self._stream = stream
-        # The index of an AVI leaves out dropped frames, which the stream's header counts.
-        indexed = sum(entry.size > 0 for entry in stream.index_entries) if self._format == "avi" else 0
-        self._indexed = indexed if indexed > 1 else 0  # without an index there is an entry for the first packet
-        self._declared = self._indexed or opening.declared_frames(stream)
-        if self._format == containers.MP4 and stream.index_entries:  # without those that its edit list cuts off
-            self._declared = min(self._declared, len(stream.index_entries))
-        self._duration_s = opening.declared_duration_s(stream)
-        self._beside: list[av.stream.Stream] = []
-        if self._format == "flv" and container.duration:  # it has one duration for all of its streams
-            self._duration_s = container.duration / av.time_base
-            self._beside = [other for other in container.streams if other.index != stream.index]
-        self._discarded = 0
-        self._count = 0
-        self._end_s = 0.0
-        self._absence = _Absence(stream)
-
-    def frames(self) -> Iterator[av.VideoFrame]:
-        for packet in self._packets():
-            frames, complaint = opening.decode_packet(packet)
-            if packet.size:
-                self._absence.hear(packet, complaint)
-            for frame in frames:
-                self._absence.show(frame.pts)
-                yield frame
-        self._absence.end()
-
-    def _packets(self) -> Iterator[av.Packet[av.VideoStream]]:
-        left = 0  # packets of which one must begin another file
-        due = 0
-        for packet in opening.packets(self._container, self._stream, *self._beside):
-            if packet.size:
-                if packet.is_corrupt and self._format != "mpegts":
-                    raise MediaError(_LOST)
-                if packet.pts is not None and packet.time_base is not None:
-                    self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-            if packet.stream.index != self._stream.index or (not packet.size and packet.pts is not None):
-                continue  # in Theora, the last frame stays; PyAV would treat this packet as an error
-            if left:
-                begins = self._begins_file(packet, due)
-                left = 0 if begins else left - 1
-                if not left and not begins:
-                    raise MediaError(_LOST)
-            if packet.is_corrupt:  # its counters have a gap: behind this packet, or the next, another file may begin
-                left = 2
-            due = (packet.dts or 0) + 2 * (packet.duration or 0)
-            self._count += packet.size > 0
-            self._discarded += packet.is_discard
-            yield packet
-        if left:
-            raise MediaError(_LOST)
-
-    def _begins_file(self, packet: av.Packet[av.VideoStream], due: int) -> bool:
-        """Whether a transport stream begins with a key frame: its clock, or its counter and nothing else, restarts."""
-        if not packet.is_keyframe:
-            return False
-        restarts = containers.transport_counter(self._path, packet.pos) == 0 and (packet.dts or 0) < due
-        return packet.opaque is opening.JUMP or restarts
-
-    def check_complete(self, decoded: int) -> None:
-        if self._count < self._indexed:
-            raise MediaError(f"the file is damaged: {self._count} of {self._indexed} indexed frames are found")
-        declared = self._declared - self._discarded
-        # A packet of AVI may hold no frame, or two; a packet of MP4 holds one.
-        if decoded < declared - (max(2, declared // 50) if self._format == "avi" else 0):
-            if self._count < self._declared:
-                how = "ends early"
-            elif self._absence.late() >= declared - decoded:
-                how = "begins late"
-            else:
-                how = "is damaged"
-            raise MediaError(f"the file {how}: {decoded} of {declared} declared frames")
-        # Each packet of VP9 shows one frame; its decoder silently skips packets that it cannot read.
-        if self._stream.codec_context.name.endswith("vp9") and decoded < self._count - self._discarded:
-            raise MediaError(f"the file is damaged: {decoded} of {self._count} frames can be decoded")
-        # The length of an MPEG stream is not declared: libav takes the last time in it.
-        if self._format not in _UNDECLARED and self._end_s < (self._duration_s or 0.0) - 1.0:
-            raise MediaError(f"the file ends early: {self._end_s:.2f} of {self._duration_s:.2f} declared seconds")
-
-
-_REORDERED = 5
-"""A picture may be decoded so many gaps before one that is shown earlier."""
-
-
-class _Absence:
-    """Tells pictures that are missing from those before a cut, by the times of the pictures that are shown.
-
-    Where a decoder misses a picture that it is to forget, or to refer to, this picture may lie before the file's begin:
-    then nothing is missing. Otherwise its place among those that are shown is empty.
-    """
-
-    def __init__(self, stream: av.video.stream.VideoStream) -> None:
-        time_base = stream.time_base or Fraction(1, 1000)
-        self._gap = Fraction(3, 2) / ((opening.frame_rate(stream) or Fraction(25)) * time_base)
-        self._near = 1 / time_base
-        self._first: int | None = None
-        self._shown: int | None = None  # the latest time
-        self._begins_with_key: bool | None = None
-        self._waiting: set[int] = set()  # times of pictures that are not shown, from before the first that is
-        self._complains = False
-        self._complaint: int | None = None  # the latest time of one that a picture is absent
-        self._empty: int | None = None  # the end of the latest gap
-        self._joined: int | None = None  # the time of the first picture of the latest file that was joined
-        self._unreferenced: set[int] = set()
-
-    def late(self) -> int:
-        """The number of pictures that belong before the first that is shown, and are not."""
-        return len(self._waiting)
-
-    def hear(self, packet: av.Packet[av.VideoStream], complaint: opening.Complaint) -> None:
-        """Take note of a packet with a picture. Raises `MediaError`."""
-        if self._begins_with_key is None:
-            self._begins_with_key = packet.is_keyframe
-        if packet.is_discard:
-            return
-        is_absent = complaint in ("absent", "unreferenced")
-        if packet.pts is None:
-            if is_absent and self._first is not None:
-                raise MediaError(_MISSING)
-            return
-        if self._first is None or packet.pts < self._first:
-            self._waiting.add(packet.pts)
-        self._complains |= complaint != "none"
-        if packet.opaque is opening.JUMP:
-            self._joined = packet.pts
-        if complaint == "unreferenced" and (self._joined is None or packet.pts >= self._joined):
-            self._unreferenced.add(packet.pts)  # not those that lead the first picture of another file
-        if is_absent:
-            self._complaint = packet.pts
-            self._compare()
-
-    def show(self, pts: int | None) -> None:
-        """Take note of a picture that is shown. Raises `MediaError`."""
-        if pts is None:
-            self._first = self._first or 0
-            return
-        if self._first is None:
-            self._first = pts
-            self._waiting = {waiting for waiting in self._waiting if waiting < pts}
-        self._waiting.discard(pts)
-        if pts in self._unreferenced:
-            raise MediaError(_MISSING)
-        if self._shown is not None and pts - self._shown > self._gap and pts != self._joined:
-            self._empty = pts
-            self._compare()
-        self._shown = max(pts, self._shown or pts)
-
-    def _compare(self) -> None:
-        if self._complaint is None or self._empty is None:
-            return
-        if -_REORDERED * self._gap < self._complaint - self._empty < self._near:  # not long before the gap
-            raise MediaError(_MISSING)
-
-    def end(self) -> None:
-        """Raise `MediaError` where the file begins in the middle, or a picture that lacks its reference is missing."""
-        if not self._complains or self._first is None:
-            return
-        if self._waiting and not self._begins_with_key:
-            raise MediaError(f"the file begins late: its first {self.late()} frames cannot be decoded")
-        if any(pts > self._first for pts in self._unreferenced):
-            raise MediaError(_MISSING)
 
 
 def frame_times(clip: MediaClip, num_frames: int) -> list[float]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import av
 import av.error
@@ -53,7 +53,7 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         options = {**_INPUT_OPTIONS, "protocol_whitelist": protocols}
         options["max_pixels"] = str(limits.current()["frame_pixels"])
         try:
-            with _demuxing():
+            with av.logging.Capture() as lines:
                 container = av.open(address, "r", metadata_errors="replace", options=options)
         except av.error.ArgumentError as error:
             raise MediaError(
@@ -62,6 +62,8 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         with container:
             if _PICTURES.search(container.metadata.get("compatible_brands", "")):  # libav shows only the first picture
                 raise MediaError("not a video: a picture, or an animation of pictures (AVIF, HEIF)")
+            if any(source == container.format.name for _, source, _ in lines):
+                _check_packets(address, options)
             yield container
     except FileNotFoundError as error:
         raise MediaError("no such file") from error
@@ -74,6 +76,16 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from error
     except OSError as error:
         raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
+
+
+def _check_packets(address: str, options: dict[str, str]) -> None:
+    """Raise `MediaError` where a demuxer reports an error of a packet.
+
+    Of a header, it also reports what it does not need. So libav reads no packets here to learn about the streams.
+    """
+    with av.open(address, "r", metadata_errors="replace", options={**options, "probesize": "32"}) as container:
+        for _ in _demuxed(container, *container.streams):
+            pass
 
 
 def _check_refused_size(error: av.error.FFmpegError) -> None:
@@ -94,7 +106,7 @@ def video_stream(path: Path, container: av.container.InputContainer) -> av.video
     stream.thread_type = "NONE"
     stream.codec_context.thread_count = 1
     stream.codec_context.options = {
-        "err_detect": "crccheck+bitstream+buffer",  # what `decode_packet` hears decides which of these errors count
+        "err_detect": "crccheck+bitstream+buffer" + "+explode" * (stream.codec_context.name == "mjpeg"),
         "max_pixels": str(limits.current()["frame_pixels"]),
     }
     _check_limits(stream)
@@ -158,11 +170,18 @@ def packets(
 def _demuxed(container: av.container.InputContainer, *streams: av.stream.Stream) -> Iterator[av.Packet[Any]]:
     try:
         packets = container.demux(*streams)
+        reported = ""
+        # The name of a raw stream's demuxer is also that of its parser, which may complain of what no picture needs.
+        names = {container.format.name} - {stream.codec_context.name for stream in streams if stream.codec_context}
         while True:
-            with _demuxing():
+            with av.logging.Capture() as lines:
                 packet = next(packets, None)
+            # A demuxer may complain of what is behind the last packet.
+            reported = reported or next((text for _, source, text in lines if source in names), "")
             if packet is None:
                 return
+            if reported and packet.size:
+                raise MediaError(f"{containers.LOST}: {cut(reported.strip())}")
             yield packet
     except IndexError as error:  # PyAV lists the streams of a file when it opens it
         raise MediaError("the file is damaged: another stream begins within it") from error
@@ -206,8 +225,8 @@ _NO_NUMBERS = (1 << 30, (1 << 32) - 1)
 
 
 def declared_frames(stream: av.video.stream.VideoStream) -> int:
-    """The number of frames that a header declares; 0 without one."""
-    return 0 if stream.frames in _NO_NUMBERS else stream.frames
+    """The number of frames that a header declares; 0 without one. In IVF, it may be one of ticks."""
+    return 0 if stream.frames in _NO_NUMBERS or stream.container.format.name == "ivf" else stream.frames
 
 
 def declared_duration_s(stream: av.video.stream.VideoStream) -> float | None:
@@ -225,11 +244,7 @@ def declared_duration_s(stream: av.video.stream.VideoStream) -> float | None:
         return None
 
 
-# --- what libav says while it decodes ---------------------------------------------------------------------------------
-
-# A file is damaged when a picture is. Decoders also complain about what no picture needs: an instruction to forget a
-# picture from before a cut, a supplemental message of a wrong length. `err_detect=explode` makes an error of all of
-# them, so decoding goes on, as in ffmpeg, and the words decide. Words that are not listed here mean damage.
+# --- what libav says -------------------------------------------------------------------------------------------------
 
 _quiet = logging.getLogger("libav")  # PyAV's; what is not captured is said by the raised errors
 _quiet.addHandler(logging.NullHandler())
@@ -237,70 +252,8 @@ _quiet.propagate = False
 
 
 def listen() -> None:
-    """Have libav's errors reach `decode_packet`, each of them, and nobody else. Another program may have changed it."""
+    """Have libav's errors reach who captures them, each one, and nobody else. Another program may have changed it."""
     if av.logging.get_level() != av.logging.ERROR:
         av.logging.set_level(av.logging.ERROR)
     if av.logging.get_skip_repeated():
         av.logging.set_skip_repeated(False)
-
-
-_NOT_NEEDED = re.compile(
-    r"\bSEI\b|recovery_frame_cnt|in buffering period|num_sps_ids_minus1|active_parameter_set_id"  # H.264, HEVC
-    r"|RPU|DOVI|film grain|[Cc]losed [Cc]aption"  # what such messages hold, of any codec
-)
-"""Complaints about supplemental messages."""
-
-_ABSENT = re.compile(r"mmco: unref short failure|number of reference frames .* exceeds max")
-"""Of H.264: pictures to forget are not those that are there. They are from before a cut, or they are missing."""
-
-_UNREFERENCED = re.compile(
-    r"[Rr]eference picture missing|Missing reference picture|Could not find ref with POC|co located POCs unavailable"
-    r"|Error constructing the frame RPS"
-)
-"""The picture itself refers to one that is not there. Behind a cut, the decoder does not show it."""
-
-
-Complaint = Literal["none", "not needed", "absent", "unreferenced"]
-"""What a decoder complains of: what no picture needs, a picture that is not there, or one that refers to such a one.
-
-Of pictures to forget, and of what pictures do not need, complaints alone do not mean damage.
-"""
-
-
-def decode_packet(packet: av.Packet[av.VideoStream]) -> tuple[list[av.VideoFrame], Complaint]:
-    """The frames that a packet completes, and the worst complaint of the decoder.
-
-    Raises `MediaError` where it complains about what a picture needs.
-    """
-    with av.logging.Capture() as lines:  # of this thread
-        frames = packet.decode()
-    texts = [text.strip() for _, _, text in lines]
-    worst: Complaint = "not needed" if texts else "none"
-    for text in texts:
-        if _UNREFERENCED.search(text):
-            worst = "unreferenced"
-        elif _ABSENT.search(text):
-            worst = worst if worst == "unreferenced" else "absent"
-        elif not _NOT_NEEDED.search(text):
-            raise MediaError(f"the file is damaged: {cut(text)}")
-    return frames, worst
-
-
-_PARTS_LEFT_OUT = {
-    "CRC mismatch": "the file is damaged: a checksum differs",  # of Ogg, whose page is left out
-    "File ended prematurely": "the file ends early",  # of Matroska, as the two below
-    "EBML number": "a part of the file is damaged or missing",
-    "exceeds containing master element": "a part of the file is damaged or missing",
-}
-"""Words of demuxers, which leave out a part of a file and go on, and what they mean."""
-
-
-@contextmanager
-def _demuxing() -> Iterator[None]:
-    """Raise `MediaError` where libav finds in what is read meanwhile that a part of the file is not there."""
-    with av.logging.Capture() as lines:
-        yield
-    for _, _, text in lines:
-        for words, meaning in _PARTS_LEFT_OUT.items():
-            if words in text:
-                raise MediaError(meaning)

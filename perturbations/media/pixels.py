@@ -13,6 +13,7 @@ import av
 import av.filter
 import cv2
 import numpy as np
+from av.sidedata.sidedata import Type
 from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc, Interpolation, VideoReformatter
 from cv2.typing import MatLike
 
@@ -96,6 +97,16 @@ def _rgb_converter(
         return converted
 
     return convert
+
+
+def _of_unnamed_kind(kinds: type[Type], number: int) -> Type:
+    """A kind of side data that PyAV has no name for; without it, frames that have such data have none at all."""
+    kind = object.__new__(kinds)
+    kind._name_, kind._value_ = str(number), number  # type: ignore[assignment]
+    return kind
+
+
+Type._missing_ = classmethod(_of_unnamed_kind)  # type: ignore[assignment]
 
 
 def orientation_of(frame: av.VideoFrame) -> tuple[bool, int, int]:

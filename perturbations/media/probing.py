@@ -13,7 +13,7 @@ import numpy as np
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.media import opening, pixels
+from perturbations.media import damage, opening, pixels
 from perturbations.media.clip import VideoInfo
 
 
@@ -41,8 +41,7 @@ def probe(path: Path) -> VideoInfo:
         return stills.describe(path)
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
-        packets = (packet for packet in opening.packets(container, stream) if packet.size or packet.pts is None)
-        frame = next((frame for packet in packets for frame in packet.decode()), None)
+        frame = next(damage.CheckedPackets(path, container, stream).frames(), None)
         if frame is None:
             raise MediaError("no frame could be decoded")
         return _describe(path, stream, frame)

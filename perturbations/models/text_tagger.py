@@ -12,7 +12,8 @@ from functools import cache, lru_cache
 from perturbations.base.errors import BackendError
 from perturbations.models.registry import Canary, Model, library
 from perturbations.text import tables
-from perturbations.text.tags import Tagger, with_contractions, without_false_verbs
+from perturbations.text.contractions import Tagger
+from perturbations.text.tags import with_contractions, without_false_verbs
 from perturbations.text.tokens import parts
 
 _BE = frozenset(("am", "is", "are", "was", "were", "be", "been", "being", "'s", "s"))

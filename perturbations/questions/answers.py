@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any
 
 from perturbations.base import shown
@@ -17,7 +16,7 @@ from perturbations.base.errors import AnnotationError, ConfigError, cut, short
 from perturbations.datasets.listing import at
 from perturbations.datasets.parsing import json_lines, table, whole_json
 from perturbations.manifest.kinds import QuestionRow
-from perturbations.questions.answering import parsed
+from perturbations.questions.answering import LETTERS, parsed
 from perturbations.questions.rows import AnswerRow, CellKey
 
 _log = logging.getLogger("perturbations")
@@ -46,51 +45,49 @@ class _Log:
     cache: str = ""
 
 
-@dataclass
 class Questions:
-    """The table of questions, and how logs name its rows."""
+    """The table of questions, its path and hash, and how logs name its rows."""
 
-    rows: Sequence[QuestionRow]
-    sha256: str
-    path: Path
-    by_id: dict[str, QuestionRow] = field(init=False)
-    _by_place: dict[tuple[str, int], list[QuestionRow]] = field(init=False)
-    _by_text: dict[tuple[str, str], list[QuestionRow]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.by_id = {row.question_id: row for row in self.rows}
-        self._by_place, self._by_text = defaultdict(list), defaultdict(list)
-        for row in self.rows:
-            for category in ("", row.category or ""):
-                self._by_place[category, row.source_index].append(row)
-            self._by_text[row.cluster, row.question].append(row)
+    def __init__(self, rows: Sequence[QuestionRow], sha256: str, path: Path) -> None:
+        self.sha256, self.path = sha256, path
+        self._known: dict[object, list[QuestionRow]] = defaultdict(list)
+        for row in rows:
+            names = {row.question_id, _as_number(row.question_id), (row.cluster, row.question)}
+            for name in names | {("", row.source_index), (row.category, row.source_index)}:
+                self._known[name].append(row)
 
     def named(self, record: Record, task: str) -> QuestionRow | None:
-        """The question of a record of an official task, or of a plain one; None where the table has none such."""
-        inner = [value for value in record.values() if isinstance(value, dict)]
-        for own in (record, *inner):
-            if (row := self.by_id.get(str(own.get("question_id")))) is not None:
-                return row
-            found = self._by_text.get((str(own.get("video_name")), str(own.get("question"))), [])
-            if len(found) == 1:
+        """The question of a record, of an official task too; None where the table has none such.
+
+        Raises `ConfigError` where the place in the annotations is all there is, and the answer there is another.
+        """
+        names: list[object] = []
+        for own in (record, *(value for value in record.values() if isinstance(value, dict))):
+            names += [own["question_id"], _as_number(own["question_id"])] if "question_id" in own else []
+            names += (
+                [(str(own["video_name"]), str(own["question"]))] if {"video_name", "question"} <= own.keys() else []
+            )
+        names += record["submission"] if isinstance(record.get("submission"), dict) else []  # {q_uid: option}
+        for name in names:
+            if len(found := self._known.get(name, [])) == 1:
                 return found[0]
-            if (row := next((self.by_id[name] for name in own if name in self.by_id), None)) is not None:
-                return row  # {question: option}, as EgoSchema's server takes it
-        place = record.get("doc_id", record.get("index"))
-        category = task.removeprefix("mvbench_") if task.startswith("mvbench_") else ""
-        found = (
-            self._by_place.get((category, place), []) if isinstance(place, int) and "question_id" not in record else []
-        )
-        if len(found) != 1:
+        place = _as_number(record.get("doc_id", record.get("index")))
+        found = self._known.get((task.removeprefix("mvbench_") if task.startswith("mvbench_") else "", place), [])
+        if "question_id" in record or len(found) != 1:
             return None
-        target = str(record.get("target", record.get("answer", ""))).strip()
-        row = found[0]
-        if target and target not in (ascii_uppercase[row.answer], str(row.answer), row.options[row.answer]):
+        (row,), target = found, str(record.get("target", record.get("answer", ""))).strip()
+        if target and target not in (LETTERS[row.answer], str(row.answer), row.options[row.answer]):
             raise ConfigError(
                 f"question {place} of the log has the answer {short(target)}, and row {place} of {self.path} has "
                 f"{short(row.options[row.answer])}: the log is of another table, or of another order"
             )
         return row
+
+
+def _as_number(name: object) -> object:
+    """An id of digits as programs write it that take it for a number: 1 of `001` or `1.0`; else the id."""
+    text = str(name).removesuffix(".0")
+    return int(text) if text.isdecimal() and len(text) < 19 else str(name)
 
 
 def read(
@@ -108,10 +105,7 @@ def read(
     logs = [_opened(path) for path in _files(paths)]
     _check_caches(logs, cells)
     rows: dict[tuple[object, ...], tuple[AnswerRow, str]] = {}
-    strange: list[str] = []
-    said = Counter[str]()
-    unparsed: list[str] = []
-    disagree: list[str] = []
+    said: dict[str, list[str]] = defaultdict(list)
     for log in logs:
         for where, record in log.records:
             place = f"{log.path}, {where}"
@@ -119,7 +113,7 @@ def read(
             _check_table(own, questions, place)
             question = questions.named(own if _is_own(own) else record, log.task)
             if question is None:
-                strange.append(f"{short(str(own.get('question_id', record.get('doc_id'))))} ({place})")
+                said[_STRANGE].append(f"{short(str(own.get('question_id', record.get('doc_id'))))} ({place})")
                 continue
             cell = _cell(own, log, cells, named, place)
             model = _given(models, log.path) or str(own.get("model") or "").strip() or log.model
@@ -138,29 +132,26 @@ def read(
                 correct=option == question.answer,
                 reported_score=_reported(record),
             )
-            key = (row.model, row.budget, *cell, row.question_id)
-            if key in rows:
-                _check_same(rows[key], row, place, log.path)
-                said["twice"] += 1
+            known = rows.setdefault((row.model, row.budget, *cell, row.question_id), (row, place))
+            if known[0] is not row:
+                _check_same(known, row, place, log.path)
+                said[_TWICE].append(f"{row.question_id} ({place})")
                 continue
-            rows[key] = row, place
             if option is None:
-                unparsed.append(f"{short(response)} ({place})")
+                said[_UNPARSED].append(f"{short(response)} ({place})")
             if row.reported_score is not None and (row.reported_score > 0) != row.correct:
-                disagree.append(f"{row.question_id}: {short(response)} ({place})")
+                said[_OTHERWISE].append(f"{row.question_id}: {short(response)} ({place})")
     if not rows:
         raise ConfigError(f"no answers to questions of {questions.path} in {', '.join(map(str, paths))}")
-    _say(strange, f"of no question of {questions.path}, and left out: rejected questions, or another table")
-    _say(["" for _ in range(said["twice"])], "given twice with the same response, and counted once")
-    _say(unparsed, "naming no option, or several, and counted as wrong")
-    _say(disagree, "scored otherwise by the harness, whose score is kept as reported_score")
+    for what, found in said.items():
+        _log.warning("%s %s: %s", shown.plural(len(found), "answer"), what, "; ".join(shown.first_of(found, _SHOWN)))
     return [row for row, _ in rows.values()]
 
 
-def _say(found: Sequence[str], what: str) -> None:
-    if found:
-        some = "; ".join(filter(None, shown.first_of(list(found), _SHOWN)))
-        _log.warning("%s %s%s", shown.plural(len(found), "answer"), what, f": {some}" if some else "")
+_STRANGE = "to no question of the table, and left out: it was rejected there, or the table is another"
+_TWICE = "given twice with the same response, and counted once"
+_UNPARSED = "naming no option, or several, and counted as wrong"
+_OTHERWISE = "scored otherwise by the harness, whose score is kept as reported_score"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -261,12 +252,7 @@ def _of_table(path: Path, records: Sequence[tuple[str, Record]]) -> _Log:
         (where, {**record, **({"score": scores[name]} if (name := str(record.get("index"))) in scores else {})})
         for where, record in records
     ]
-    return _Log(path, [(where, _with_number(record)) for where, record in merged], model)
-
-
-def _with_number(record: Record) -> Record:
-    index = record.get("index")
-    return {**record, "index": int(index)} if isinstance(index, str) and index.isdecimal() else record
+    return _Log(path, merged, model)
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
@@ -330,7 +316,9 @@ def _response(record: Record, own: Record) -> str:
 def _budget(settings: Record) -> str:
     """What settings say of frames: `fps=1,max_frames_num=32`."""
     known = {name: value for name, value in settings.items() if _BUDGET.fullmatch(str(name))}
-    return ",".join(f"{name}={value}" for name, value in sorted(known.items()) if value not in (None, ""))
+    return ",".join(
+        f"{name}={value}" for name, value in sorted(known.items()) if value not in (None, "") and value == value
+    )
 
 
 def _reported(record: Record) -> float | None:

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from perturbations.base import shown, storage
@@ -143,6 +144,8 @@ _TASKS = {
 
 
 def _mirrored(asked: AskedCorpus) -> Exported:
+    # A folder holds tasks or a mirror.
+    asked.exported.request = replace(asked.exported.request, form="lmms_eval --mirror")
     exported, output = asked.exported, asked.exported.request.output
     adapter = str(exported.about.get("adapter") or "")
     if adapter not in _TASKS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def __getattr__(name: str) -> Callable[[Any], Any]:
 
 def _docs(cell: str, dataset: Any) -> Any:
     """The questions that have a clip in this cell, in the file's order, each with that clip."""
-    import datasets
+    datasets: Any = import_module("datasets")  # of lmms-eval's environment
 
     lines = (_FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     about = json.loads((_FOLDER / "cells.json").read_text(encoding="utf-8"))

@@ -208,10 +208,11 @@ def _question(value: object) -> str:
 
 def _options(value: object) -> list[str]:
     """The options without letters before them: `A. red` is `red`, where all are written so. Raises `ValueError`."""
-    if isinstance(value, str):  # JSON, or a list as Python writes it
-        for read in (json.loads, ast.literal_eval):
+    if isinstance(text := value, str):  # JSON, or a list as Python writes it
+        readers: tuple[Callable[[str], object], ...] = (json.loads, ast.literal_eval)
+        for read in readers:
             with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-                value = read(value)
+                value = read(text)
                 break
     if not isinstance(value, list | tuple) or not value:
         raise ValueError("it has no options: a list of them, or columns a, b, c, ...")

@@ -25,6 +25,7 @@ def _define() -> type:
 
         def __init__(self, dataset: str, nframe: int = 0, fps: float = -1) -> None:
             super().__init__(dataset=dataset, nframe=nframe, fps=fps)
+            self.nframe, self.fps = nframe, fps
             for name, value in (("nframe", nframe), ("fps", fps)):  # these columns come back with the answers
                 self.data[name] = value if value > 0 else ""
 

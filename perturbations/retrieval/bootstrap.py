@@ -8,6 +8,8 @@ hard for all of them cancels.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -74,6 +76,14 @@ def interval(samples: Samples) -> tuple[Samples, Samples]:
     """The ends of the 95 % interval of resamples along the last axis; NaN where a resample is NaN."""
     low, high = np.quantile(samples, _TAILS, axis=-1)
     return low, high
+
+
+def samples_for(rows: int) -> int:
+    """How many resamples suffice for `separable` to tell one of some rows of a table from all others.
+
+    A p-value is at least one over their number, and the smallest of n has to be below 5 % over n.
+    """
+    return max(_SAMPLES, math.ceil(rows / (2 * _TAILS[0])))
 
 
 def separable(differences: Samples) -> NDArray[np.bool_]:

@@ -6,7 +6,7 @@ from functools import partial
 
 from perturbations.base.bounds import SHARE, Choice
 from perturbations.suites.registry import Form, Paper, Perturbation, table
-from perturbations.text import characters, sentences, words
+from perturbations.text import characters, words
 from perturbations.text.scripts import Languages
 from perturbations.video.kernel import Function
 
@@ -53,7 +53,7 @@ def _style(style: str, summary: str, changes: str, version: int = 2) -> Perturba
     return _PAPER.text(
         style,
         "sentence",
-        sentences.restyle,
+        words.restyle,
         summary,
         ({"style": style},),
         bounds={"style": Choice((style,))},
@@ -102,7 +102,7 @@ TEXT = (
     _PAPER.text(
         "back_translation",
         "sentence",
-        sentences.back_translation,
+        words.back_translation,
         "into another language and back",
         ({},),
         roles=("translator",),

@@ -6,7 +6,7 @@ from functools import partial
 
 from perturbations.base.bounds import SHARE, Bound, Choice, Several, whole
 from perturbations.suites.registry import Form, Paper, ParameterValue, Perturbation
-from perturbations.text import bias, characters, grammar, negation, parts_of_speech, sentences, words
+from perturbations.text import bias, characters, grammar, negation, parts_of_speech, words
 from perturbations.text.scripts import Languages
 from perturbations.video.kernel import Function
 
@@ -102,7 +102,7 @@ def _restyled(name: str, style: str, summary: str, msrvtt: int, youcook2: int, *
     """A style, and how many percent of the datasets' captions the offline rules change."""
     changes = f"changes {msrvtt} % of MSR-VTT's captions and {youcook2} % of YouCook2's"
     return _style(
-        sentences.restyle,
+        words.restyle,
         name,
         summary,
         "styler",
@@ -162,7 +162,7 @@ TEXT = (
     _drop_at("drop_first_and_last", "the first and last words become [UNK]", positions=[0, -1]),
     _position(parts_of_speech.shuffle_order, "shuffle_order", "the words in a random order"),
     _swap(
-        sentences.back_translation,
+        words.back_translation,
         "back_trans",
         "into another language and back",
         "translator",

@@ -60,6 +60,24 @@ HASHES: Final[Mapping[tuple[str, int], tuple[str, str]]] = MappingProxyType(
 with the captions. `manifest.sets.ids_sha256` makes the first, and an evaluation the second."""
 
 
+SKIPPED: Final[Mapping[tuple[str, str], int]] = MappingProxyType({("egocvr", "local_released"): 2})
+"""By adapter and gallery the queries that the authors' code leaves out, whose galleries have a single clip."""
+
+
+def other_items(adapter: str, items: int, *, ids: str | None = None, listed: str | None = None) -> str | None:
+    """Why `items` that are listed are not known to be those of the published split of their number; None: they are.
+
+    `ids` and `listed` are the two hashes of `HASHES`, of which one is given; an evaluation may have recorded none.
+    """
+    if (adapter, items) not in HASHES:
+        return f"which items are listed cannot be compared, as no hash of the published split of {adapter} is known"
+    if ids is None and listed is None:
+        return "which items are listed is not recorded"
+    if ids == HASHES[adapter, items][0] or listed == HASHES[adapter, items][1]:
+        return None
+    return f"the {items:,} listed items are not those of the published split of {adapter}"
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """A number of a table, and its key: all that the paper states of the runs behind it.
@@ -84,7 +102,8 @@ class Published:
             GPU", "impossible"), and by what, or why not.
         parts: the retrievals that the number is of, as JSON: one, or both directions, whose results are summed. Each
             has its `direction`, `side`, `sizes` ([queries, gallery] that the paper may have had, null where it is
-            open), and `runs`, the scenarios of the mean. None where no results can have the key.
+            open, with a point the mean of galleries of several sizes), and `runs`, the scenarios of the mean. None
+            where no results can have the key.
         of: the column that a robustness score is of.
         stated_model, pooling, backbone, trained: the model: the name that features are given under (empty where none is
             behind the number, as in random orders), how frames are pooled (empty where the workflow does not run it),

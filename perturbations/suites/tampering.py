@@ -60,8 +60,8 @@ def _released(kernel: Kernel, function: Function, differences: str = "") -> dict
 SUITE = Suite(
     name="tampering",
     title="Tampering: one stretch of a clip, masked, turned, repeated, dropped, reversed or substituted",
-    reference="Agarwal et al., MVTamperBench: Evaluating Robustness of Vision-Language Models; "
-    "Sethuraman T V et al., Stress Tests REVEAL Fragile Temporal and Visual Grounding in Video-Language Models",
+    reference="MVTamperBench: Evaluating Robustness of Vision-Language Models (Agarwal and others); "
+    "Stress Tests REVEAL Fragile Temporal and Visual Grounding in Video-Language Models (Sethuraman T V and others)",
     videos=(
         _tampered(
             "mask",

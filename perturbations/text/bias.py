@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from perturbations.text import tables
-from perturbations.text.contractions import OF_HAVE
-from perturbations.text.grammar import Generator, Inflector, Tagger
+from perturbations.text.contractions import OF_HAVE, Tagger
+from perturbations.text.grammar import Generator, Inflector
 from perturbations.text.tokens import APOSTROPHES, clitic, core, parts, put, rebuild
 
 _OTHER = {"m": "f", "f": "m"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from perturbations.text.tokens import APOSTROPHES, clitic, parts
 
-_Tagger = Callable[[list[str]], list[str]]
+Tagger = Callable[[list[str]], list[str]]
 
 WRITTEN_OUT = {"'re": "are", "'m": "am", "'ve": "have", "'ll": "will", "'d": "would"}
 CLITICS = frozenset((*WRITTEN_OUT, "'s"))
@@ -54,7 +54,7 @@ def core_of(word: str) -> str:
     return f"'{bare}" if before == "'" and f"'{bare}" in CLITICS else bare
 
 
-def written_out(words: Sequence[str], tagger: _Tagger) -> list[str]:
+def written_out(words: Sequence[str], tagger: Tagger) -> list[str]:
     """The words with verbs written out: "she's been" -> "she has been". "'d", which is "had" or "would", stays."""
     apart = separated(words)
     cores, tags = list(map(core_of, apart)), tagger(apart)

@@ -5,16 +5,15 @@ These are rules, not a model: they rewrite clear cases and leave every other cap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from perturbations.text.contractions import CLITICS, OF_HAVE, Clitic, core_of, separated, together, with_verb
+from perturbations.text.contractions import CLITICS, OF_HAVE, Clitic, Tagger, core_of, separated, together, with_verb
 from perturbations.text.tokens import APOSTROPHES, parts, put, rebuild
 
 Generator = np.random.Generator
-Tagger = Callable[[list[str]], list[str]]
 
 
 class Inflector(Protocol):

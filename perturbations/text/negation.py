@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perturbations.text import tables
-from perturbations.text.contractions import CLITICS, WRITTEN_OUT, Clitic, core_of, separated, together
-from perturbations.text.grammar import BE, DO, HAVE, Generator, Inflector, Tagger
+from perturbations.text.contractions import CLITICS, WRITTEN_OUT, Clitic, Tagger, core_of, separated, together
+from perturbations.text.grammar import BE, DO, HAVE, Generator, Inflector
 from perturbations.text.tokens import APOSTROPHES, core, parts, put, rebuild
 from perturbations.text.voice import noun_phrase
 

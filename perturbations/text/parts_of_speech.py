@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perturbations.text.grammar import Generator, Tagger
+from perturbations.text.contractions import Tagger
+from perturbations.text.grammar import Generator
 from perturbations.text.tokens import UNKNOWN, core, rebuild
 
 

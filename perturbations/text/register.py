@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from perturbations.text import tables
-from perturbations.text.contractions import straight, written_out
-from perturbations.text.grammar import Inflector, Tagger
+from perturbations.text.contractions import Tagger, straight, written_out
+from perturbations.text.grammar import Inflector
 from perturbations.text.tokens import core, differs, parts, put, rebuild, without_end_mark
 from perturbations.text.voice import noun_phrase
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from perturbations.text import tables
-from perturbations.text.contractions import CLITICS, core_of
-from perturbations.text.grammar import Inflector, Tagger
+from perturbations.text.contractions import CLITICS, Tagger, core_of
+from perturbations.text.grammar import Inflector
 from perturbations.text.tokens import core, parts, put, rebuild
 
 _PLAIN_VERBS = frozenset(("is", "am", "are", "was", "were", "has", "have", "had", "do", "does", "did"))

@@ -94,6 +94,14 @@ def scripts() -> Mapping[str, frozenset[str]]:
 
 
 @cache
+def language_codes() -> Mapping[str, str]:
+    """Language -> ISO 639-3 and script, as catalogues of data have it: "de" -> "deu-Latn"."""
+    entries = [line.split() for line in lines("language_codes")]
+    pairs = [(pair.split(":"), script) for script, *those in entries for pair in those]
+    return {language: f"{code}-{script}" for (language, code), script in pairs}
+
+
+@cache
 def english_words() -> frozenset[str]:
     """The words of the lists of English words, and their common misspellings."""
     spelled = {form.lower() for word, forms in misspellings().items() for form in (word, *forms)}

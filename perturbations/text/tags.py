@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 from perturbations.text import tables
-from perturbations.text.contractions import CLITICS, RUN_TOGETHER, WRITTEN_OUT, core_of, separated, straight
+from perturbations.text.contractions import CLITICS, RUN_TOGETHER, WRITTEN_OUT, Tagger, core_of, separated, straight
 from perturbations.text.tokens import core, parts
-
-Tagger = Callable[[list[str]], list[str]]
 
 _TAGS = {"'re": "VBP", "'m": "VBP", "'ve": "VBP", "'ll": "MD", "'d": "MD"}
 _PRONOUNS = frozenset(("i", "you", "he", "she", "it", "we", "they"))

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from perturbations.text import tables
-from perturbations.text.contractions import CLITICS, RUN_TOGETHER, core_of, separated
+from perturbations.text.contractions import CLITICS, RUN_TOGETHER, Tagger, core_of, separated
 from perturbations.text.fluency import known
-from perturbations.text.grammar import BE, DO, HAVE, PLURAL_PRONOUNS, Inflector, Tagger, verb_form
+from perturbations.text.grammar import BE, DO, HAVE, PLURAL_PRONOUNS, Inflector, verb_form
 from perturbations.text.tokens import clitic, core, parts, rebuild, without_end_mark
 
 _SUBORDINATORS = ("that", "while", "as", "if", "because")

@@ -1,4 +1,4 @@
-"""Kernels that replace, insert, move and delete words."""
+"""Kernels that replace, insert, move and delete words, or rewrite a whole caption through a model's role."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from perturbations.text import tables
-from perturbations.text.contractions import CLITICS, core_of
-from perturbations.text.grammar import DO, HAVE, Generator, Inflector, Tagger
+from perturbations.text.contractions import CLITICS, Tagger, core_of
+from perturbations.text.grammar import DO, HAVE, Generator, Inflector
 from perturbations.text.tokens import core, put, rebuild
 
 _Synonyms = Callable[[str, str | None], Sequence[str]]
 _Neighbours = Callable[[str], Sequence[str]]
 _Fill = Callable[[list[str], int, str], Sequence[str]]
 _Ambiguous = Callable[[str], Sequence[str]]
+_Translator = Callable[[str], str]
+_Styler = Callable[[str, str, Generator], str]
 
 
 _MARKS = (".", ",", "!", "?", ";", ":")
@@ -236,3 +238,19 @@ def append_irrelevant(text: str, rng: Generator, *, closing_from: int) -> str:
     if not text.strip():
         return text
     return f"{opening} {text} {proverb}" if len(text.split()) >= closing_from else f"{opening} {text}"
+
+
+# --- both: translation, style ----------------------------------------------------------------------------------------
+
+
+def back_translation(text: str, rng: Generator, *, translator: _Translator) -> str:
+    """The caption translated into another language and back (Qiu et al., Tab. 8; Schiappa et al., App. A.2)."""
+    return translator(text)
+
+
+def restyle(text: str, rng: Generator, *, style: str, styler: _Styler) -> str:
+    """The caption in another style: "formal", "casual", "passive" or "active".
+
+    Qiu et al., Tab. 8; Schiappa et al., App. A.2.
+    """
+    return styler(text, style, rng)

@@ -77,7 +77,7 @@ def adapt(
         raise ConfigError(f"direction {direction!r} is unknown; allowed: {', '.join(inputs.DIRECTIONS)}")
     if steps < 1:
         raise ConfigError(f"steps is {steps}; 1 at least (the method {registry.baseline().name} does not adapt)")
-    values = registry.effective(method, registry.validated(method, parameters or {}), direction)
+    given = registry.validated(method, parameters or {})
     _check_inputs(declared, direction, gallery, bank, gallery_bank)
     if declared.adapts and model.frozen:
         others = ", ".join(name for name, entry in registry.methods().items() if not entry.adapts)
@@ -94,7 +94,7 @@ def adapt(
             model,
             encoded,
             steps=steps,
-            values=values,
+            values=registry.effective(method, given, direction, len(encoded)),
             seed=seed,
             precision=precision,
             bank=None if bank is None else _encoded(model, bank, other),

@@ -83,11 +83,16 @@ def _batches(items: Batch | Iterator[Batch]) -> Iterable[Batch]:
 
 
 def _encoded(model: DualEncoder, batch: Batch, direction: Direction) -> Iterator[Tensor]:
-    """Features of a batch, CHUNK items at a time."""
+    """Features of a batch, CHUNK items at a time.
+
+    Texts of equal tokens are encoded once: in another chunk the last digits would be others, and they would not tie.
+    """
     if direction == "v2t":
         ids, mask = inputs.tokens(batch, model.device)
-        masks = itertools.repeat(None) if mask is None else mask.split(CHUNK)
-        yield from map(model.encode_texts, ids.split(CHUNK), masks)
+        both = ids if mask is None else torch.cat([ids, mask.to(ids.dtype)], 1)
+        firsts, places = map(torch.from_numpy, distinct_rows(both.cpu().numpy()))
+        masks = itertools.repeat(None) if mask is None else mask[firsts].split(CHUNK)
+        yield torch.cat([*map(model.encode_texts, ids[firsts].split(CHUNK), masks)])[places]
         return
     whole = isinstance(batch, inputs.ByteFrames) or (isinstance(batch, Tensor) and batch.ndim == 5)
     for part in cast(Tensor, batch).split(CHUNK) if whole else (batch,):

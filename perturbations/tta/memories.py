@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from perturbations.tta.losses import fraction
-
 
 class PairMemory:
     """At most `size` reliable pairs of queries and items, the best by an indicator (HAT-VTR's and TCR's).
@@ -104,14 +102,9 @@ class HubnessMemory:
         return torch.stack([largest, torch.exp(scaled - largest).sum(0)])
 
 
-_HISTORY = 0.1
-"""Batches in the memory, as a share of the gallery's size (released code; the paper's K is 100 of 1,000)."""
-
-
-def memory_of(values: Mapping[str, Any], items: int) -> HubnessMemory:
-    """The memory of a method with the parameters `registry.HSM`, for a gallery of some items."""
-    capacity = int(values["k"] or 0) or fraction(_HISTORY, items)
-    return HubnessMemory(capacity, values["alpha"], values["beta"], values["m"])
+def memory_of(values: Mapping[str, Any]) -> HubnessMemory:
+    """The memory of a method with the parameters `registry.HSM`."""
+    return HubnessMemory(values["k"], values["alpha"], values["beta"], values["m"])
 
 
 def sound(similarities: Tensor) -> Tensor:

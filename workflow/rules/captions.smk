@@ -14,7 +14,7 @@ rule captions:
         mem_mb=doubled(1000),
         runtime=doubled(10),
     params:
-        settings=JOBS.dataset,
+        settings=JOBS.origin,
     shell:
         "perturb rule captions {params.settings:q} --listed {input.listed:q} --sources {input.sources:q}"
         " --captions {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"

@@ -24,7 +24,7 @@ rule check_model:
         "work/logs/models/{model}.log",
     priority: 100
     resources:
-        mem_mb=EVALUATION.model_mb,
+        mem_mb=doubled(6000),
         runtime=doubled(30),
         gpu=EVALUATION.resource("gpus"),
         gpu_share=EVALUATION.resource("gpu_share"),
@@ -47,8 +47,8 @@ rule gallery:
         "work/logs/{dataset}/evaluation/{model}/{modality}.log",
     threads: EVALUATION.resource("threads")
     resources:
-        mem_mb=EVALUATION.gallery_mb,
-        runtime=EVALUATION.gallery_minutes,
+        mem_mb=EVALUATION.mb,
+        runtime=doubled(240),
         gpu=EVALUATION.resource("gpus"),
         gpu_share=EVALUATION.resource("gpu_share"),
     params:
@@ -69,11 +69,10 @@ rule evaluate:
         ranks="work/{dataset}/evaluation/{model}/{job}.ranks.parquet",
     log:
         "work/logs/{dataset}/evaluation/{model}/{job}.log",
-    priority: EVALUATION.priority
     threads: EVALUATION.resource("threads")
     resources:
-        mem_mb=EVALUATION.job_mb,
-        runtime=EVALUATION.job_minutes,
+        mem_mb=EVALUATION.mb,
+        runtime=doubled(720),
         gpu=EVALUATION.resource("gpus"),
         gpu_share=EVALUATION.resource("gpu_share"),
     params:
@@ -103,7 +102,7 @@ rule results:
         " 2> {log:q}"
 
 
-rule report:
+rule results_page:
     input:
         results=EVALUATION.reported_results,
         ranks=EVALUATION.reported_ranks,
@@ -119,5 +118,5 @@ rule report:
     params:
         settings=EVALUATION.datasets,
     shell:
-        "perturb rule report {params.settings:q} --results+ {input.results:q} --ranks+ {input.ranks:q}"
+        "perturb rule results_page {params.settings:q} --results+ {input.results:q} --ranks+ {input.ranks:q}"
         " --page {output.page:q} 2> {log:q}"

@@ -18,9 +18,8 @@ from perturbations.tta.methods.registry import baseline
 
 _COLOURS = ("#1b1d21", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07a00", "#6b4ba1", "#8b929c")
 _MARKERS = "so^DvPX<*"
-"""Of a method: nine that differ in each, of Okabe's and Ito's colours, dark enough on white."""
-_DASHES = ("-", "--", ":", "-.")
-"""Of a model."""
+"""Nine of each, of Okabe's and Ito's colours, dark enough on white."""
+_DASHES = ("-", "--", ":", "-.", (0, (8, 2)), (0, (5, 1.5, 1, 1.5, 1, 1.5)))
 _MOST = 12  # lines that are told apart
 _OTHER: dict[str, Any] = {"color": "#d3d6dc", "linewidth": 0.8, "zorder": 1}
 _ACROSS = 5  # plots in a row
@@ -35,6 +34,7 @@ _STYLE: dict[Any, Any] = {
     "font.size": 8,
     "grid.color": "#e4e6ea",
     "legend.frameon": False,
+    "legend.handlelength": 3,  # that dashes are seen
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
     "svg.fonttype": "none",  # text stays text
@@ -72,7 +72,7 @@ def _points(scores: Scores, scenarios: pd.DataFrame) -> Iterator[tuple[str, str,
 
 
 def _drawn(frame: pd.DataFrame) -> str:
-    """The SVG of the rows of `_points`: by colour and marker a method, by dashes a model; of many some are grey."""
+    """The SVG of the rows of `_points`: a line of its own look per method and model; of many methods some are grey."""
     from matplotlib import rc_context  # late: it takes a second to load
     from matplotlib.figure import Figure as Plots
 
@@ -84,7 +84,7 @@ def _drawn(frame: pd.DataFrame) -> str:
     # A space, as matplotlib leaves out what begins with an underscore.
     named = (shown.line(f" {name}" if name.startswith("_") else name) for name in row_names(runs)[1])
     labels = dict(zip(runs, named, strict=True))
-    columns = max(1, _LETTERS // (8 + max(map(len, labels.values()))))
+    columns = max(1, _LETTERS // (14 + max(map(len, labels.values()))))
     with rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has the font
         figure = Plots(figsize=(11, 0.6 + 0.16 * -(-len(labels) // columns) + 1.9 * rows), layout="constrained")
@@ -93,12 +93,10 @@ def _drawn(frame: pd.DataFrame) -> str:
         for axes, name in zip(plots, names, strict=False):
             axes.set_title(shown.line(name), loc="left", weight="bold")
             for (model, method), own in frame[frame["plot"] == name].groupby(["model", "method"], sort=False):
-                dash = _DASHES[models.index(model) % len(_DASHES)]
                 look = _OTHER
                 if method in methods:
-                    place = methods.index(method)
-                    look = {"color": _COLOURS[place], "marker": _MARKERS[place]}
-                (line,) = axes.plot(own["x"], own["value"], dash, **look)
+                    look = _look(models.index(model), methods.index(method), is_single=len(methods) == 1)
+                (line,) = axes.plot(own["x"], own["value"], **look)
                 lines[labels.get((model, method), "other methods")] = line
             axes.set_xticks(sorted(set(frame["x"])))
             axes.set_ylim(*_bounds(frame["value"]))
@@ -110,6 +108,24 @@ def _drawn(frame: pd.DataFrame) -> str:
         svg = io.StringIO()
         figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return f"<svg {' '.join(svg.getvalue().partition('<svg')[2].split())}\n"
+
+
+def _look(model: int, method: int, *, is_single: bool) -> dict[str, Any]:
+    """Colour, marker and dashes of a line, which no line of another model or method has.
+
+    A method has its colour, and a model its dashes; models beyond those dashes have other markers. Of a single method
+    two colours alternate.
+    """
+    if is_single:
+        block, place = divmod(model, 2 * len(_DASHES))
+        colour, dash, marker = 2 * block + place % 2, place // 2, model
+    else:
+        colour, dash, marker = method, model % len(_DASHES), method + model // len(_DASHES)
+    return {
+        "color": _COLOURS[colour % len(_COLOURS)],
+        "linestyle": _DASHES[dash],
+        "marker": _MARKERS[marker % len(_MARKERS)],
+    }
 
 
 def _told_apart(frame: pd.DataFrame, most: int) -> list[str]:

@@ -15,7 +15,16 @@ from perturbations.evaluation.page.names import (
     row_names,
     titled,
 )
-from perturbations.evaluation.page.scores import RECALLS, Estimate, IntervalSpan, Scores, marks, mean_of, span_of
+from perturbations.evaluation.page.scores import (
+    RECALLS,
+    Estimate,
+    IntervalSpan,
+    Scores,
+    are_paired,
+    marks,
+    mean_of,
+    span_of,
+)
 from perturbations.evaluation.page.tables import Cell, PagePart, PageTable, Section, cell_of, number
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RANKS
@@ -55,7 +64,8 @@ _MARKS = (
     "separable from it; no mark where none is. Underlined: second best."
 )
 _WITHOUT_INTERVALS = "Bold: best; underlined: second best; without intervals."
-_OF_SOME = "Some models have no intervals: bold is then the best value."
+_OF_SOME = "What has no interval is not separable from other rows."
+_OF_MODELS = "No mark where models differ in scenarios, queries or galleries."
 _OF_LOSS = "Loss: mean difference to the same method's clean result over the same queries and an equal gallery."
 _OF_SEEDS = "±: sample deviation over seeds."
 _OF_GALLERY = "Methods adapt the encoder of the queries; the perturbed gallery is encoded by the model as it is."
@@ -131,12 +141,11 @@ def _table(
     }
     unknown = [head for head in (("", "clean"), ("", _LOSS)) if not any(cell.value for cell in cells.get(head, ()))]
     table = pd.DataFrame({head: own for head, own in cells.items() if head not in unknown}, pd.Index(names))
-    has_gaps = not table.map(lambda cell: cell.value).to_numpy().all()
     return PageTable(
         f"{METRICS[metric]}: {where}",
         corner,
         table,
-        " ".join(_note(models, boards, _without_effect(rows, table), has_gaps=has_gaps)),
+        " ".join(_note(models, boards, rows, table)),
         guide=_guide(models, choice, metric, ("", _LOSS) in table),
         style="board",
         brief=_BRIEF,
@@ -156,6 +165,7 @@ def _guide(models: Sequence[Scores], choice: RetrievalChoice, metric: str, has_l
         (not sampled and is_compared, f"Small: change against {title}."),
         (not sampled, _WITHOUT_INTERVALS),
         (sampled and not all(scores.sampled for scores in models), _OF_SOME),
+        (len(models) > 1, _OF_MODELS),
         (metric in _WITH_LOSS and has_loss, _OF_LOSS),
         (any(len(own) > 1 for scores in models for own in scores.seeds.values()), _OF_SEEDS),
         (choice.side in ("gallery", "both"), _OF_GALLERY),
@@ -165,14 +175,14 @@ def _guide(models: Sequence[Scores], choice: RetrievalChoice, metric: str, has_l
 
 
 def _note(
-    models: Sequence[Scores], boards: Sequence[pd.DataFrame], same: Sequence[str], *, has_gaps: bool
+    models: Sequence[Scores], boards: Sequence[pd.DataFrame], rows: Sequence[tuple[Scores, str]], table: pd.DataFrame
 ) -> Iterator[str]:
     """What a table has of its own: who changes nothing, who is not marked, and how many queries and items there are."""
-    if same:
+    if same := _without_effect(rows, table):
         yield f"As {methods.baseline().title} in every column: {_labels(same)}."
-    if lost := in_order(name for scores in models for name in scores.collapsed):
-        yield f"Not marked: {_labels(lost)}, whose clean R@1 lost more than its own interval."
-    if has_gaps:
+    if lost := [str(name) for name, (own, method) in zip(table.index, rows, strict=True) if method in own.collapsed]:
+        yield f"Not marked: {', '.join(lost)}, whose clean R@1 lost more than its own interval."
+    if not table.map(lambda cell: cell.value).to_numpy().all():
         yield "Empty: not known, or not run in every scenario of the mean."
     queries, missing, gallery = _counted(models, boards)
     yield f"N = {queries} queries, {missing} missing; gallery of {gallery}."
@@ -198,11 +208,13 @@ def _without_effect(rows: Sequence[tuple[Scores, str]], table: pd.DataFrame) -> 
 def _compared(models: Sequence[Scores], columns: Sequence[pd.Series | None], metric: str) -> list[Cell]:
     """The cells of a column: of each model's methods the value, its change against the baseline, and the interval.
 
-    The best of all models and methods is marked: their resamples are the same. What changes nothing has no change.
+    The best of all models and methods is marked where all of them are paired: their resamples are of the same queries.
+    What changes nothing has no change.
     """
     baseline, form = methods.baseline().name, form_of(metric)
     cells: list[dict[str, float | None]] = []
     competing: list[Estimate] = []
+    present: list[tuple[Scores, pd.Series]] = []
     for scores, column in zip(models, columns, strict=True):
         if column is None:
             cells += [{} for _ in scores.methods]
@@ -220,8 +232,12 @@ def _compared(models: Sequence[Scores], columns: Sequence[pd.Series | None], met
                 cell |= {"change": float(change[0]), **_ends(span, form)}
             cells.append(cell)
         competing.append(scores.competing(estimates))
-    drawn = min(own.shape[1] for own in competing) if len({own.shape[1] for own in competing}) == 1 else 1
-    compared = np.concatenate([own[:, :drawn] for own in competing])
+        present += [] if np.isnan(estimates[:, 0]).all() else [(scores, column)]
+    if not present or not are_paired(*zip(*present, strict=True)):
+        return [cell_of(form, **cell) for cell in cells]
+    drawn = max(own.shape[1] for own in competing)
+    padded = [np.pad(own, ((0, 0), (0, drawn - own.shape[1])), constant_values=np.nan) for own in competing]
+    compared = np.concatenate(padded)
     best = marks(np.abs(compared) if metric in NEAR_ZERO else compared, form, lower=metric in _LOWER)
     return [cell_of(form, mark, **cell) for cell, mark in zip(cells, best, strict=True)]
 
@@ -296,6 +312,8 @@ def _warnings(models: Sequence[Scores], suite: str, boards: Sequence[pd.DataFram
     if any(own != names[0] for own in names):
         counts = "; ".join(f"{scores.model}: {len(own)}" for scores, own in zip(models, boards, strict=True))
         yield f"The models were not run in the same scenarios of {suite} ({counts}): their means do not compare."
+    elif len(names[0]) and not are_paired(models, boards):
+        yield "The models were not asked the same queries in equal galleries: their numbers do not compare."
     if missing := [scores.model for scores in models if not scores.sampled]:
         yield (
             f"No intervals for {', '.join(missing)}: no {layout.name(RANKS.name)} was given beside its results. "

@@ -16,13 +16,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from perturbations.base.shown import plural
 from perturbations.evaluation.page.leaderboard import METRICS
 from perturbations.evaluation.page.names import SIDES, method_label, titled
 from perturbations.evaluation.page.scores import Estimate, IntervalSpan, Scores, mean_of, run_of, span_of
 from perturbations.evaluation.page.tables import Cell, PagePart, PageTable, Section, number
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.evaluation.protocols.registry import EvaluationProtocol
-from perturbations.evaluation.rows import ScenarioKey
+from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.evaluation.stated import (
     RUN_KEY,
     Part,
@@ -88,8 +89,10 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
         yield f"{name} on {rows['dataset'].iloc[0]}: {where}."
         if protocol.unstated:
             yield f"The paper leaves open: {'; '.join(protocol.unstated)}."
-        shown, against = compared(protocol, of_directions)
+        shown, against, incomplete = compared(protocol, of_directions)
         reasons = "; ".join(dict.fromkeys(chain.from_iterable(against)))
+        if shown and incomplete:
+            yield f"Not here: {plural(incomplete, 'published mean')}, of which some scenarios were not run."
         if not all(own.departs for own in shown):
             but = f", but for some (in brackets, or without a published number), because {reasons}" if reasons else ""
             yield f"Comparable with the published values, if the weights are the paper's{but}."
@@ -99,7 +102,7 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
         yield from tables[:1]
         yield from (Section(table.caption, [table]) for table in tables[1:])
         if not tables:
-            needs = "" if all(against) else ": a mean needs all of its scenarios"
+            needs = ": a mean needs all of its scenarios" if incomplete else ""
             yield f"No published number is of what was run here{needs}."
 
 
@@ -127,6 +130,11 @@ class _Configured(NamedTuple):
         """A metric of scenarios, and the same in each resample (scenarios, 1 or more)."""
         return self.scores.of_runs(metric, self.setting, self.seed, runs)
 
+    def of_clean(self, metric: str) -> Estimate:
+        """The same of the clean queries (1 or more); NaN where these were not run."""
+        known = CLEAN_SCENARIO in self.scores.numbers
+        return self.of_runs(metric, [CLEAN_SCENARIO])[0] if known else np.full(1, np.nan)
+
 
 @cache
 def _weights(runs: tuple[ScenarioKey, ...]) -> NDArray[np.float64]:
@@ -139,8 +147,10 @@ _Member = tuple[_Configured, Part]
 
 def compared(
     protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]
-) -> tuple[list[Beside], list[list[str]]]:
+) -> tuple[list[Beside], list[list[str]], int]:
     """The cells of a protocol's tables beside results, in printed order, and what speaks against each row of results.
+
+    And how many cells have no number of ours because some of their scenarios alone were run.
 
     A result stands beside a cell where it followed the protocol, has the cell's key, and every scenario of the cell's
     mean was run. Rows of other methods, directions and scenarios than the tables have are not judged; the others are
@@ -153,8 +163,10 @@ def compared(
     of_key: dict[tuple[object, ...], list[tuple[_Configured, list[str], dict[ScenarioKey, list[str]]]]] = {}
     nearest: dict[tuple[int, ScenarioKey], list[str]] = {}
     shown: list[Beside] = []
+    lost: list[list[str]] = []
+    incomplete = 0
     for cell in protocol.cells:
-        members = []
+        members, begun = [], False
         for part in parts_of(cell):
             *of_part, runs = part
             key = *of_part, order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
@@ -168,16 +180,29 @@ def compared(
                     if run not in against:
                         reasons = against[run] = [*foreign, *_sizes(protocol, part, own, run)]
                         nearest[id(own), run] = min(nearest.get((id(own), run), reasons), reasons, key=len)
-                if len(present) == len(runs) and not any(against[run] for run in runs):
+                fitting = [run for run in present if not against[run]]
+                begun = begun or bool(fitting)
+                if len(fitting) == len(runs):
                     complete.append(own)
             members.append(_members(cell, part, complete))
         known = [row for several in product(*members) if several and (row := _beside(cell, several)) is not None]
-        shown += known if cell.stated_model else known[:1]  # random orders have a row beside each model
-    return shown, [
+        beside = [own for own in known if own.value == own.value]
+        lost += [[_reason(cell)] for own in known if own.value != own.value]
+        incomplete += begun and not known
+        shown += beside if cell.stated_model else beside[:1]  # random orders have a row beside each model
+    of_rows = [
         [*nearest[id(own), run], *own.departures[run]]
         for own in chain.from_iterable(configured.values())
         for run in own.departures
     ]
+    return shown, [*of_rows, *lost], incomplete
+
+
+def _reason(cell: Published) -> str:
+    """Why there is no number of ours for a cell whose scenarios were all run."""
+    if cell.metric.removesuffix(_SPREAD) in FORMULAS:
+        return f"{_metric(cell)} is taken against clean results, and these were not run"
+    return f"{_metric(cell)} is not recorded"
 
 
 def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
@@ -195,6 +220,8 @@ def _sizes(protocol: EvaluationProtocol, part: Part, own: _Configured, run: Scen
     sized = counted(protocol.paper, run, own.rows)
     if run not in own.departures:
         own.departures[run] = [*departures(protocol, own.rows[run], int(sized["missing_queries"]))]
+        if any(None in size for size in part[1]):
+            own.departures[run].append("the paper leaves open how many queries or gallery items there are")
     return [*sizes_differ(part, sized)]
 
 
@@ -210,12 +237,13 @@ def _members(cell: Published, part: Part, configured: Sequence[_Configured]) -> 
 
 
 def _beside(cell: Published, members: Sequence[_Member]) -> Beside | None:
-    """The cell beside results of its directions; None where these are of two models or seeds."""
+    """The cell beside results of its directions; None where these are of two models or seeds.
+
+    The value is NaN where the results lack what it is made of.
+    """
     if len({(own.first["model_key"], own.first["label"], own.seed) for own, _ in members}) > 1:
         return None
     estimate = _estimate(cell, members)
-    if estimate[0] != estimate[0]:
-        return None
     (first, (*_, runs)), *_ = members
     scores = first.scores
     column = pd.Series(_weights(runs), [scores.numbers[run] for run in runs])
@@ -235,10 +263,9 @@ def _estimate(cell: Published, members: Sequence[_Member]) -> Estimate:
         metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
         return factor * _sum(_weights(runs) @ own.of_runs(metric, runs) for own, (*_, runs) in members)
     (_, (*_, of_first)), *_ = members
-    in_order = [(own, sorted(runs, key=_name)) for own, (*_, runs) in members]
-    clean, perturbed = (
-        _sum(own.of_runs(name, runs) for own, runs in in_order) for name in (f"clean_{cell.of}", cell.of)
-    )
+    # The clean result is the whole one, as the papers take it: their own gate leaves captions out of the others alone.
+    clean = _sum(own.of_clean(cell.of) for own, _ in members)
+    perturbed = _sum(own.of_runs(cell.of, sorted(runs, key=_name)) for own, (*_, runs) in members)
     scores = np.asarray(FORMULAS[score][1](clean, perturbed))
     if cell.metric.endswith(_SPREAD):
         return np.array([np.std(scores[:, 0], ddof=1) if len(scores) > 1 else np.nan])
@@ -275,7 +302,7 @@ def _table(cells: Sequence[Beside]) -> PageTable:
     first = cells[0].cell
     columns: dict[tuple[str, str], dict[str, dict[bool, Beside]]] = {}
     for own in cells:
-        parts = columns.setdefault((_metric(own), own.cell.perturbation), {}).setdefault(_label(own), {})
+        parts = columns.setdefault((_metric(own.cell), own.cell.perturbation), {}).setdefault(_label(own), {})
         parts[own.cell.metric.endswith(_SPREAD)] = own
     lines = list(product(dict.fromkeys(map(_label, cells)), _LINES))
     frame = pd.DataFrame(
@@ -289,8 +316,8 @@ def _table(cells: Sequence[Beside]) -> PageTable:
     return PageTable(caption, "method", frame, "; ".join(notes), style="stacked")
 
 
-def _metric(own: Beside) -> str:
-    metric = own.cell.metric.removesuffix(_SPREAD)
+def _metric(cell: Published) -> str:
+    metric = cell.metric.removesuffix(_SPREAD)
     return _NAMES.get(metric, metric.removeprefix("hub_").replace("recall_at_", "R@").replace("_", " "))
 
 

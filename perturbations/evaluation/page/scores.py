@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,14 @@ from perturbations.evaluation.page.tables import number
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, ScenarioKey
 from perturbations.manifest import parquet
-from perturbations.retrieval.bootstrap import draws, interval, resampled_recall, separable, share_interval
+from perturbations.retrieval.bootstrap import (
+    draws,
+    interval,
+    resampled_recall,
+    samples_for,
+    separable,
+    share_interval,
+)
 from perturbations.tta.methods import registry as methods_registry
 
 RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
@@ -45,7 +52,7 @@ Estimate = NDArray[np.float64]
 
 _GROUP = ["dataset", "model_key", "direction"]
 _RUN = [*ScenarioKey._fields, "method", "label", "seed"]
-_COUNTS = ["queries", "missing_queries", "gallery"]
+_COUNTS = ["queries", "missing_queries", "gallery", "gallery_mean"]
 
 
 def run_of(row: Mapping[Any, Any]) -> RankRun:
@@ -108,6 +115,33 @@ def mean_of(scenarios: pd.DataFrame) -> pd.Series:
     return pd.Series([1 / (len(sizes) * sizes[key]) for key in keys], scenarios.index)
 
 
+def tasks_of(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """What each row's numbers are of: what is perturbed, the sizes of galleries, and how many queries are listed."""
+    listed = rows["queries"] + rows["missing_queries"]
+    known = rows[[*ScenarioKey._fields, "gallery", "gallery_mean"]].assign(listed=listed).astype(object)
+    return [*known.where(known.notna(), None).itertuples(index=False, name=None)]
+
+
+class QueryDraws:
+    """The queries of all models of a dataset in one direction, by id, and how often each resample draws each of them.
+
+    A query that a model lacks is drawn all the same, so the differences between models stay paired. There are enough
+    resamples for a best one among some `rows` of a table.
+    """
+
+    def __init__(self, dataset: str, direction: str, ranks: Sequence[pd.DataFrame], rows: int) -> None:
+        self._dataset, self._direction, self._samples = dataset, direction, samples_for(rows)
+        self.queries: pd.Index = reduce(pd.Index.union, [own.index for own in ranks] or [pd.Index([])])
+        # The captions of one clip are no independent queries.
+        self.clips = pd.factorize(self.queries.map(_clip_of) if direction == "t2v" else self.queries)[0]
+
+    @cached_property
+    def counts(self) -> NDArray[np.float32]:
+        """Resamples x queries."""
+        generator = rng.generator(_SEED, self._dataset, self._direction, "report/bootstrap")
+        return draws(len(self.queries), generator, self._samples, self.clips)
+
+
 class Scores:
     """The results of one model on one dataset in one direction; without ranks it is not `sampled`: no intervals.
 
@@ -115,11 +149,12 @@ class Scores:
     A column of a table is a Series of weights, by their numbers in it.
     """
 
-    def __init__(self, rows: pd.DataFrame, ranks: pd.DataFrame | None) -> None:
+    def __init__(self, rows: pd.DataFrame, ranks: pd.DataFrame | None, drawn: QueryDraws) -> None:
         self.dataset, self.direction, self.model, self.model_key = map(
             str, rows.iloc[0][["dataset", "direction", "model_name", "model_key"]]
         )
-        self.rows, self._ranks, self.sampled = rows, ranks, ranks is not None
+        self.rows, self.sampled, self._drawn_queries = rows, ranks is not None, drawn
+        self._ranks = None if ranks is None else ranks.reindex(drawn.queries, fill_value=0)
         self._runs = {run_of(row): place for place, row in enumerate(rows[_RUN].to_dict("records"))}
         if len(self._runs) < len(rows):
             raise ManifestError(
@@ -191,7 +226,9 @@ class Scores:
         if span is None or span not in ((0, 0), (100, 100)) or metric not in _DRAWN:
             return span
         queries = self.scenarios["queries"].loc[column.index].min()
-        low, high = share_interval(span[0] / 100, min(int(queries), int(self._clips.max()) + 1))
+        low, high = share_interval(
+            span[0] / 100, min(int(queries), np.unique(self._drawn_queries.clips[self.asked]).size)
+        )
         return 100 * low, 100 * high
 
     @cached_property
@@ -240,11 +277,15 @@ class Scores:
         return np.where(gallery != self._column("gallery"), np.nan, known)
 
     @cached_property
-    def _clips(self) -> NDArray[np.intp]:
-        """The number of the clip of each query: the captions of one clip are no independent queries."""
-        assert self._ranks is not None
-        names = self._ranks.index.map(_clip_of) if self.direction == "t2v" else self._ranks.index
-        return pd.factorize(names)[0]
+    def asked(self) -> NDArray[np.bool_]:
+        """Which queries of all models it has a rank of, in any run; none without ranks."""
+        ranks = np.zeros((len(self._drawn_queries.queries), 1)) if self._ranks is None else self._ranks.to_numpy()
+        return np.asarray(ranks.any(axis=1))
+
+    @cached_property
+    def tasks(self) -> list[tuple[Any, ...]]:
+        """The `tasks_of` its scenarios."""
+        return tasks_of(self.scenarios)
 
     def _drawn(self, metric: str) -> Estimate:
         """The same of each run in each resample; NaN without ranks, nothing of what is not drawn.
@@ -275,9 +316,8 @@ class Scores:
         # Most clean counterparts are equal, and a resample without a query has no recall.
         both = np.concatenate([own, np.where(own > 0, clean, 0)], axis=1)
         distinct, places_of = np.unique(both, axis=1, return_inverse=True)
-        generator = rng.generator(_SEED, self.dataset, self.direction, "report/bootstrap")
         of_runs, of_clean = np.split(places_of, 2)
-        return draws(len(own), generator, clusters=self._clips), distinct, of_runs, of_clean
+        return self._drawn_queries.counts, distinct, of_runs, of_clean
 
     def _check(self, ranks: NDArray[np.uint8]) -> None:
         """Raise `ManifestError` where results and ranks (queries x runs) are of different runs."""
@@ -313,12 +353,32 @@ def of_datasets(
     frame: pd.DataFrame, ranks: Mapping[RankGroup, pd.DataFrame]
 ) -> Iterator[tuple[pd.DataFrame, dict[str, list[Scores]]]]:
     """The rows of each dataset, and by direction the scores of each of its models."""
-    for _, of_dataset in groups(frame, "dataset"):
+    for (dataset,), of_dataset in groups(frame, "dataset"):
         scores: dict[str, list[Scores]] = {}
-        for (direction, _), rows in groups(of_dataset, "direction", "model_name"):
-            group = tuple(map(str, rows[_GROUP].iloc[0]))
-            scores.setdefault(direction, []).append(Scores(rows, ranks.get(group)))
+        for (direction,), of_direction in groups(of_dataset, "direction"):
+            models = [rows for _, rows in groups(of_direction, "model_name")]
+            known = [ranks.get(tuple(map(str, rows[_GROUP].iloc[0]))) for rows in models]
+            lines = len(of_direction[["model_name", "method", "label"]].drop_duplicates())
+            drawn = QueryDraws(dataset, direction, [own for own in known if own is not None], lines)
+            scores[direction] = [Scores(rows, own, drawn) for rows, own in zip(models, known, strict=True)]
         yield of_dataset, scores
+
+
+def are_paired(models: Sequence[Scores], columns: Sequence[pd.Series | pd.DataFrame]) -> bool:
+    """Whether the numbers of models in a column are of the same scenarios, listed queries and galleries.
+
+    Queries are the same where all of their ids together are no more than are listed, and some are common. Of each model
+    a column has the numbers of scenarios as its index.
+    """
+    if len(models) == 1:
+        return True
+    tasks = [{scores.tasks[at] for at in own.index} for scores, own in zip(models, columns, strict=True)]
+    hashes = {own for scores in models for own in scores.rows["listed_sha256"].dropna().unique()}
+    if any(own != tasks[0] for own in tasks) or len(hashes) > 1:
+        return False
+    asked = [scores.asked for scores in models if scores.sampled]
+    together, common = (np.count_nonzero(among.reduce(asked)) for among in (np.logical_or, np.logical_and))
+    return not asked or 0 < common <= together <= max(own[-1] for own in tasks[0])
 
 
 def span_of(estimate: Estimate) -> IntervalSpan | None:
@@ -344,10 +404,11 @@ def marks(estimates: Estimate, form: str = ".1f", *, lower: bool = False) -> lis
     present = [place for place, text in enumerate(texts) if text]
     leader = (min if lower else max)(present, key=lambda place: values[place])
     inseparable = {leader}
-    if any(span_of(estimates[place]) is not None for place in present):  # of others nobody knows
+    if estimates.shape[1] > 1:  # what has no resamples is not separable
         others = [place for place in present if place != leader]
         apart = separable(estimates[leader, 1:] - estimates[others, 1:])
         inseparable |= {place for place, is_apart in zip(others, apart, strict=True) if not is_apart}
+        inseparable |= {place for place in others if texts[place] == texts[leader]}
     if len(inseparable) == len(present):
         return [""] * len(texts)
     if len(inseparable) > 1:

@@ -20,7 +20,7 @@ from perturbations.evaluation.page.names import (
     row_names,
     titled,
 )
-from perturbations.evaluation.page.scores import marks
+from perturbations.evaluation.page.scores import marks, tasks_of
 from perturbations.evaluation.page.tables import PagePart, PageTable, Section, cell_of, text_frame
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import ResultRow, ScenarioKey
@@ -50,9 +50,12 @@ def hubs(frame: pd.DataFrame) -> Section:
                 sizes = rows.drop_duplicates([*_BY, *ScenarioKey._fields]).groupby(_BY, sort=False).size()
                 means[sizes < sizes.groupby(level=0).transform("max")] = float("nan")
                 compared = means.assign(**{name: means[name].abs() for name in NEAR_ZERO})
-                competes = [not needs_all_queries(method) for _, method in compared.index]
+                competes = [not needs_all_queries(method) and _are_paired(rows) for _, method in compared.index]
                 tables.append(_of_methods(caption, means, compared[competes]))
-    text = "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals."
+    text = (
+        "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals. No mark where "
+        "models differ in scenarios, queries or galleries."
+    )
     return Section("Hubness", tables and [text, *tables], "hubness")
 
 
@@ -65,15 +68,21 @@ def costs(frame: pd.DataFrame) -> Section:
     for (dataset, direction), rows in groups(known, "dataset", "direction"):
         medians = rows.groupby(_BY, sort=False)[[*_COSTS, *_COUNTS]].median()
         title = f"{titled(dataset, DIRECTIONS[direction])}: milliseconds per query, medians over scenarios"
-        others = medians.index.get_level_values("applied") != plain.name
+        others = (medians.index.get_level_values("applied") != plain.name) & _are_paired(rows)
         tables.append(_of_methods(title, medians, medians.loc[others, _COSTS]))
     text = (
         "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
         "Steps: done (updates), skipped because no query passed the method's filter (empty), "
         "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
-        f"{plain.title}."
+        f"{plain.title}, where models do not differ in scenarios, queries or galleries."
     )
     return Section("Cost", tables and [text, *tables], "cost")
+
+
+def _are_paired(rows: pd.DataFrame) -> bool:
+    """Whether the numbers of all models are of the same scenarios, listed queries and galleries."""
+    tasks = {frozenset(tasks_of(own)) for _, own in rows.groupby("model_name")}
+    return len(tasks) == 1 and rows["listed_sha256"].dropna().nunique() < 2
 
 
 def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame) -> PageTable:

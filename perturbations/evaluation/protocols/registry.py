@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -116,7 +116,12 @@ def _below(written: Any, own: _Keys) -> Any:
 
 
 def lacking(
-    name: str, config: Mapping[str, Any], dataset: str = "", donors: str | None = None, videos: _Keys | None = None
+    name: str,
+    config: Mapping[str, Any],
+    dataset: str = "",
+    donors: str | None = None,
+    videos: _Keys | None = None,
+    same: Collection[str] = (),
 ) -> list[str]:
     """What the protocol needs of the user and a configuration does not have, one line each.
 
@@ -125,18 +130,19 @@ def lacking(
         config: the values of the section `evaluation`.
         dataset, donors: the evaluated dataset, and the one that its donors come from.
         videos: of each evaluated suite the perturbations of videos, a list or "all"; None: those of the protocol.
+        same: the datasets that list the evaluated items under another name.
     """
     wanted = protocol(name)
     needs = dict(wanted.needs)
     bank = needs.pop("querybank", None)  # without one, a method that needs it is refused in any case
     lines = [f"evaluation.{key}: {name} needs {what}" for key, what in needs.items() if config.get(key) is None]
     named = [entry if isinstance(entry, str) else entry["name"] for entry in config.get("methods", ())]
-    if bank and config.get("querybank") == dataset and any(methods.method(own).needs_bank for own in named):
-        lines.append(f"evaluation.querybank: {name} needs {bank}, and {dataset} has the evaluated ones")
+    if bank and config.get("querybank") in (dataset, *same) and any(methods.method(own).needs_bank for own in named):
+        lines.append(f"evaluation.querybank: {name} needs {bank}, and {config['querybank']} has the evaluated ones")
     if videos is None:
         evaluated = wanted.evaluation.get("suites", ())
         videos = {suite: own.get("perturbations", "all") for suite, own in wanted.suites.items() if suite in evaluated}
-    if donors in (None, dataset) and (taking := _takes_donors(videos)):
+    if donors in (None, dataset, *same) and (taking := _takes_donors(videos)):
         lines.append(
             f"datasets.{dataset}.donors: {name} needs another dataset, of training clips, for {', '.join(taking)}: the "
             "papers' donors are no clips of the evaluated split"

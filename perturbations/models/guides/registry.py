@@ -244,8 +244,11 @@ class GuideRecipe(Record):
         """The dataset from whose clips it takes frames, and the analysis that compares them."""
         return None
 
-    def differences(self, dataset: str) -> Iterator[str]:
-        """What it takes that the authors of published results did not, for the clips of a dataset."""
+    def differences(self, *, own_donors: bool) -> Iterator[str]:
+        """What it takes that the authors of published results did not.
+
+        `own_donors`: frames are of clips that are evaluated themselves.
+        """
         yield from ()
 
     @property

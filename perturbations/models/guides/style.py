@@ -104,7 +104,7 @@ class StyleGuide(GuideRecipe):
         described = json.loads(self.text)
         return canonical({"style": {name: described[name] for name in described.keys() - {"kind", "files"}}})
 
-    def differences(self, dataset: str) -> Iterator[str]:
+    def differences(self, *, own_donors: bool) -> Iterator[str]:
         """The authors' styles are paintings; of an offline painter its stand-in is said anyway."""
         if "images" not in self.files and not self.is_offline:
             yield "styles are drawn by the package, and the authors' are paintings"

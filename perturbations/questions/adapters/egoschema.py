@@ -49,7 +49,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
             "end_s": span.get("ending_sec"),
         }
 
-    rows = json_rows(annotations_of(dataset), None)
+    rows = json_rows(annotations_of(dataset), None, "q_uid", ())
     every = entries(collector, rows, ("q_uid",), ("question", *_OPTIONS), fields)
     add_all((entry for entry in every if entry.question_id in answers), collector)
     said = {row.question_id for row in collector.questions} | {entry.item_id for entry in collector.rejected}

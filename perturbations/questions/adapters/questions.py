@@ -38,7 +38,7 @@ def _rows(path: Path, split: str) -> Iterable[tuple[AnnotationPlace, object]]:
     if kind == ".jsonl":
         return parsing.json_lines(path)
     if kind == ".json":
-        return parsing.json_rows(path, split)
+        return parsing.json_rows(path, split, "question_id", ())
     if kind not in (".csv", ".tsv", ".parquet"):
         raise AnnotationError(f"{path}: questions must be a .csv, .tsv, .json, .jsonl or .parquet file")
     mark = "\t" if kind == ".tsv" else ","

@@ -38,7 +38,7 @@ def hatvtr(task: Task, batches: Batches) -> BatchScores:
     compare = task.comparison(normalized=True)
     videos_ask = task.direction == "v2t"
     values = task.values
-    history = memory_of(values, len(task.gallery))
+    history = memory_of(values)
     memory = PairMemory(values["memory"], largest_first=True)
     share, t, targets = values["share"], values["t"], values["hsm_targets"]
     losses = [name for name in _LOSSES if values[name]]

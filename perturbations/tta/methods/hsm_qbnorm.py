@@ -20,7 +20,7 @@ def _hsm_qbnorm(task: Task, batches: Batches) -> BatchScores:
     from perturbations.tta.rescoring import activated, batch_by_batch, log_mass, nearest, of_bank
 
     compare, values = task.comparison(), task.values
-    history = memory_of(values, len(task.gallery))
+    history = memory_of(values)
     beta = values["bank_beta"]
     mass = log_mass(of_bank(task, compare), beta)
     hubs = nearest(of_bank(task, compare), values["bank_k"]) if values["dynamic"] else None

@@ -45,6 +45,7 @@ class Parameter:
         default: the published value; None where it depends on the run, as `about` says.
         about: what it is.
         source: where the default comes from.
+        of_gallery: the default as a share of the gallery's size, rounded down, at least 1.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Parameter:
     default: MethodValue | None
     about: str
     source: str
+    of_gallery: float | None = None
 
     @property
     def schema(self) -> dict[str, object]:
@@ -119,6 +121,7 @@ HSM = (
         None,
         "batches in HSM; the default is a tenth of the gallery's size, at least 1",
         "HAT-VTR, App. C.1 and Fig. 7 (b)",
+        of_gallery=0.1,  # the released code; the paper's K is 100 of 1,000
     ),
 )
 """Parameters of the methods with a hubness suppression memory."""
@@ -234,15 +237,20 @@ def validated(name: str, given: Mapping[str, object]) -> dict[str, MethodValue]:
     return values
 
 
-def effective(name: str, given: Mapping[str, MethodValue], direction: str) -> dict[str, MethodValue | None]:
+def effective(
+    name: str, given: Mapping[str, MethodValue], direction: str, items: int | None = None
+) -> dict[str, MethodValue | None]:
     """Every parameter of the method `name` in a direction; `given` comes from `validated`.
 
-    None where the value depends on the gallery, as the parameter's `about` says.
+    `items` is the gallery's size; without it, what depends on it is None.
     """
     declared = method(name)
     values = {**{parameter.name: parameter.default for parameter in declared.parameters}, **given}
     if declared.rates is not None and values["lr"] is None:
         values["lr"] = declared.rates["v2t" if direction == "v2t" else "t2v"]
+    for parameter in declared.parameters:
+        if items is not None and parameter.of_gallery is not None and values[parameter.name] is None:
+            values[parameter.name] = max(1, int(parameter.of_gallery * items))
     return values
 
 
