@@ -282,6 +282,11 @@ CALLS: dict[str, tuple[list[str], dict[str, str], str]] = {
         {"work/plugins.json/x": ""},
         "cannot write work/plugins.json: Is a directory",
     ),
+    "recipes that cannot be written": (
+        ["mlvp_mine"],
+        {"work/mine/mlvp/recipes": ""},
+        "work/mine/mlvp/recipes/videos.jsonl: Not a directory",
+    ),
     "plugin": (["mlvp_mine"], {"config.yaml": FOG + "plugins: [~/none.py]\n"}, "plugins.0: "),
 }
 

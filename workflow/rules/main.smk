@@ -52,6 +52,7 @@ configfile: "config.yaml"
 with user_mistakes():
     CONFIG = config_file.parse(config, WRITTEN, PREFIX, sys.argv[1:])
     paths.check_folders(CONFIG.at(""))
+    paths.check_own_folder()
     things.record(CONFIG.plugins, CONFIG.at(""))
 
 
