@@ -19,10 +19,10 @@ import yaml
 
 import perturbations
 from perturbations import read_manifest
-from perturbations.cli import rules
+from perturbations.cli import rule as rules
 from perturbations.config import file as config_file
-from perturbations.corpus import sharding
-from perturbations.corpus.rules import CorpusRules
+from perturbations.corpus.plan import sharding
+from perturbations.corpus.plan.corpus_rules import CorpusRules
 
 PROJECT = Path(__file__).parents[1]
 RULES = sorted(PROJECT.glob("workflow/rules/*.smk"))

@@ -27,8 +27,8 @@ from perturbations.evaluation.page.scores import (
     read_ranks,
     span_of,
 )
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
 from perturbations.evaluation.result_sets import with_clean
-from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
 from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
 from perturbations.retrieval.bootstrap import samples_for, separable, share_interval

@@ -19,7 +19,7 @@ from perturbations.base import features
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.corpus import tiers
+from perturbations.corpus.plan import tiers
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -21,8 +21,8 @@ from export_readers import Searcher, contents, export, loaded_tasks
 from perturbations.base.errors import ManifestError, OutputError
 from perturbations.cli.main import main
 from perturbations.manifest import files
-from perturbations.manifest.kinds import CAPTIONS, QUESTIONS, SOURCES, TEXTS, VIDEOS, CaptionRow, QuestionRow
-from perturbations.questions.rows import ANSWER_RESULTS
+from perturbations.manifest.rows import CAPTIONS, QUESTIONS, SOURCES, TEXTS, VIDEOS, CaptionRow, QuestionRow
+from perturbations.questions.answer_rows import ANSWER_RESULTS
 
 CELLS = ["clean", "fog_1", "gaussian_noise_1", "gaussian_noise_3"]
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import OutputError
 from perturbations.manifest import files
-from perturbations.manifest.kinds import VIDEOS
-from perturbations.report import preview
-from perturbations.report.sheet import contact_sheet, write_picture
+from perturbations.manifest.rows import VIDEOS
+from perturbations.pages import preview
+from perturbations.pages.contact_sheet import contact_sheet, write_picture
 
 Image = NDArray[np.uint8]
 RED, GREEN, BLUE = (200, 0, 0), (0, 180, 0), (0, 0, 190)

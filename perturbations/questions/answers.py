@@ -15,9 +15,9 @@ from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, cut, short
 from perturbations.datasets.listing import at
 from perturbations.datasets.parsing import json_lines, table, whole_json
-from perturbations.manifest.kinds import QuestionRow
+from perturbations.manifest.rows import QuestionRow
+from perturbations.questions.answer_rows import AnswerRow, CellKey
 from perturbations.questions.answering import LETTERS, parsed
-from perturbations.questions.rows import AnswerRow, CellKey
 
 _log = logging.getLogger("perturbations")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from perturbations.base.bounds import SHARE, Choice
-from perturbations.suites.registry import Form, Paper, Perturbation, table
+from perturbations.base.kernel import Function
+from perturbations.suites.suite_registry import Form, Paper, Perturbation, table
 from perturbations.text import characters, words
-from perturbations.text.scripts import Languages
-from perturbations.video.kernel import Function
+from perturbations.text.languages import Languages
 
 _PAPER = Paper(
     suite="mm_robustness", variants=("paper", "released"), text_source="MM-Robustness, Sec. 2, App. 5.3, Tab. 8"

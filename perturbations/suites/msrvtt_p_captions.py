@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from perturbations.base.bounds import SHARE, Bound, Choice, Several, whole
-from perturbations.suites.registry import Form, Paper, ParameterValue, Perturbation
+from perturbations.base.kernel import Function
+from perturbations.suites.suite_registry import Form, Paper, ParameterValue, Perturbation
 from perturbations.text import bias, characters, grammar, negation, parts_of_speech, words
-from perturbations.text.scripts import Languages
-from perturbations.video.kernel import Function
+from perturbations.text.languages import Languages
 
 _PAPER = Paper(
     suite="msrvtt_p", variants=("released", "released_online", "paper"), text_source="MSRVTT-P, App. A.2, Tab. 5"
