@@ -43,7 +43,8 @@ def composed_split(
     split = sources.read_split(own, items.read(dataset, own, videos=False), seed, dataset)
     if language_model is not None:
         split = _written(split, language_model, device)
-    manifests.write(split, queries.parent, dataset, galleries, provenance(queries), deduplicate=deduplicate)
+    about = {**provenance(queries), "adapter": adapter, "language": own.language}
+    manifests.write(split, queries.parent, dataset, galleries, about, deduplicate=deduplicate)
     captions = [
         CaptionRow(dataset=dataset, caption_id=query.query_id, item_id=query.clip_id, text=query.instruction)
         for query in sorted(split.queries, key=lambda query: query.query_id)
