@@ -45,7 +45,8 @@ def composed_split(
     split = sources.read_split(own, listing, seed, dataset)
     if language_model is not None:
         split = _written(split, language_model, device)
-    about = {**provenance(queries), UNLISTED: len({*split.rows_of} - {item.item_id for item in listing.items})}
+    about = {**provenance(queries), "adapter": adapter, "language": own.language}
+    about[UNLISTED] = len({*split.rows_of} - {item.item_id for item in listing.items})
     manifests.write(split, queries.parent, dataset, galleries, about, deduplicate=deduplicate)
     captions = [
         CaptionRow(dataset=dataset, caption_id=query.query_id, item_id=query.clip_id, text=query.instruction)
