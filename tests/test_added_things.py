@@ -193,6 +193,7 @@ def test_files_declare_what_lists_name() -> None:
     from perturbations.datasets import adapter_registry as datasets
     from perturbations.evaluation.backbones import backbone_registry as backbones
     from perturbations.models import role_registry as models
+    from perturbations.questions import adapters
     from perturbations.suites import suite_registry as suites
     from perturbations.tta.methods import method_registry as methods
 
@@ -203,7 +204,9 @@ def test_files_declare_what_lists_name() -> None:
         (backbones, "BACKBONE"),
         (models, "MODELS"),
     ):
-        files = Path(registry.__file__).parent.glob("*.py")
+        folders = [Path(registry.__file__).parent]
+        folders += [Path(adapters.__file__).parent] if registry is datasets else []
+        files = (file for folder in folders for file in folder.glob("*.py"))
         declaring = {file.stem for file in files if f"\n{constant}" in file.read_text(encoding="utf-8")}
         assert declaring == registry._OWN.keys() - {"demo"}, registry.__name__
         assert plugins.load_all("none", registry._OWN, constant, object).keys() == registry._OWN.keys()

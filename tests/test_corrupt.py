@@ -38,16 +38,16 @@ def test_a_picture_gives_a_picture(name: str, tmp_path: Path) -> None:
     path = tmp_path / "a photograph.png"
     Image.fromarray(PICTURE).save(path)
     clean = PICTURE.copy()
-    corrupted = perturbations.corrupt(PICTURE, name, 2, seed=1, item_id="a")
+    corrupted = perturbations.corrupt(PICTURE, name, 1, seed=1, item_id="a")
     assert np.array_equal(PICTURE, clean)
     assert corrupted.ndim == 3
     assert corrupted.dtype == np.uint8
-    expected = perturbations.perturb(PICTURE[None], name, 2, seed=1, item_id="a", fps=25)
+    expected = perturbations.perturb(PICTURE[None], name, 1, seed=1, item_id="a", fps=25)
     assert np.array_equal(corrupted[None], expected)
-    of_pillow = perturbations.corrupt(Image.fromarray(PICTURE), name, 2, seed=1, item_id="a")
+    of_pillow = perturbations.corrupt(Image.fromarray(PICTURE), name, 1, seed=1, item_id="a")
     assert isinstance(of_pillow, Image.Image)
     assert np.array_equal(corrupted, np.asarray(of_pillow))
-    assert np.array_equal(corrupted, perturbations.corrupt(str(path), name, 2, seed=1, item_id="a"))
+    assert np.array_equal(corrupted, perturbations.corrupt(str(path), name, 1, seed=1, item_id="a"))
 
 
 TURNED = Image.Exif()

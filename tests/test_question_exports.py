@@ -188,7 +188,7 @@ def test_perturbed_questions_are_asked_about_clean_clips(corpus, tmp_path, form,
         asked = doc["question"], clean["question"], doc["suite"], clean["suite"]
         assert (doc["options"], doc["path"]) == (clean["options"], clean["path"])
     else:
-        tables = {path.stem.rpartition(changed.suite + "_")[2]: path for path in (tmp_path / "out").glob("*.tsv")}
+        tables = {path.stem.rpartition(changed.suite + "_text_")[2]: path for path in (tmp_path / "out").glob("*.tsv")}
         doc, clean = (next(csv.DictReader(tables[name].open(), delimiter="\t")) for name in (cell, "clean"))
         asked = doc["question"], clean["question"], doc["suite"], clean["suite"]
     assert asked == ("WHICH one?", "Which one?", changed.suite, "clean")

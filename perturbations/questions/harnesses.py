@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.base.errors import ManifestError
+from perturbations.datasets.adapter_registry import adapters
 from perturbations.exports import export_folder, export_names, exported_corpus, videos
 from perturbations.exports.export_registry import Request
 from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus
@@ -58,9 +59,10 @@ class AskedCorpus:
 
     @property
     def group(self) -> str:
-        """The dataset and the suite, which name a group of tasks."""
-        *_, suites = self.exported.identity
-        return export_names.named(*self.exported.identity[:1], *suites.split(","))
+        """The dataset and the suite, which name a group of tasks; of perturbed questions with `text`."""
+        dataset, _, suites = self.exported.identity
+        kind = ["text"] if self.exported.records == "captions" else []
+        return export_names.named(dataset, *suites.split(","), *kind)
 
 
 def read(request: Request) -> AskedCorpus:
@@ -70,10 +72,8 @@ def read(request: Request) -> AskedCorpus:
     """
     path = companion_path(request.manifest, QUESTIONS)
     if path is None:
-        raise ManifestError(
-            f"no questions.parquet beside or above {request.manifest}: it is not of a set of questions, whose "
-            "adapters are listed by `perturb list`"
-        )
+        known = ", ".join(name for name, adapter in adapters().items() if adapter.questions)
+        raise ManifestError(f"no questions.parquet beside or above {request.manifest}: datasets of {known} have one")
     rows = sorted(files.read_rows(path, QUESTIONS), key=lambda row: (row.source_index, row.question_id))
     wanted = {row.item_id for row in rows}
     has_texts = files.kind_of(request.manifest) == TEXTS
