@@ -65,7 +65,7 @@ def check(config: Config, works: Sequence[TargetWork]) -> Report:
     for dataset in sorted({fields["dataset"] for kind, fields in places if kind == "captions_checked"}):
         report.errors += _captions(config, dataset)
     _disk(config, scenarios, clips, report)
-    report.errors += _unwritable(config)
+    report.errors += _unwritable()
     _models(config, scenarios, report)
     for key, own in config.evaluation.each_model() if evaluated else ():
         if own.pretrained is not None:
@@ -81,7 +81,7 @@ def _clips(config: Config, name: str, must: bool, report: Report) -> dict[str, l
     """The clips of a collection by shard, which are counted; `must`: too many that fail end the run."""
     shards = clip_lists.read_folder(Path(manifest_paths.folder("shard_list", dataset=name)), ListedClip)
     rejected = clip_lists.read(Path(manifest_paths.at("rejected", dataset=name)), SourceRow)
-    read = {shard for shard in shards if config.at(*folders.of_shards("source_part", name, [shard])).exists()}
+    read = {shard for shard in shards if Path(*folders.of_shards("source_part", name, [shard])).exists()}
     unread = [clip for shard in shards.keys() - read for clip in shards[shard]]
     damaged = first_bytes.unreadable(unread)
     missing = sum(entry.status == MISSING for entry in rejected)
@@ -138,7 +138,7 @@ def _disk(
     for collection, suite, name, severity in scenarios:
         for shard, members in clips[collection].items():
             parts = folders.clip_inputs(config, collection, suite, [(name, severity)], [shard])
-            videos[collection] += len(members) * any(not config.at(path).exists() for path in parts)
+            videos[collection] += len(members) * any(not Path(path).exists() for path in parts)
     if not videos.total():
         return
     pictures = all(config.datasets[dataset_of(name)].has_pictures for name in videos)
@@ -171,12 +171,12 @@ def stored_bytes(config: Config, videos: Counter[str], clips: dict[str, list[Lis
     return size
 
 
-def _unwritable(config: Config) -> Iterator[str]:
+def _unwritable() -> Iterator[str]:
     """The folders of results in which nothing can be written, a line each."""
     for top in manifest_paths.TOP:
-        folder = next(path for path in map(config.at, (top, "")) if os.path.lexists(path))
+        folder = Path(top) if os.path.lexists(top) else Path()
         if not os.access(folder, os.W_OK | os.X_OK):
-            yield f"disk: the folder {cut(str(folder))} cannot be written"
+            yield f"disk: the folder {cut(str(folder.absolute()))} cannot be written"
 
 
 # --- models -----------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def describe(target):
 
 
 def requested_targets():
-    return [NAMES.get(name, name) for name in workflow.dag_settings.targets]
+    return [NAMES[word] for word in sys.argv[1:] if word in NAMES]
 
 
 def is_mistyped(word):
