@@ -113,6 +113,8 @@ def test_larger_and_smaller_shards_hold_the_same_clips(corpus: Project) -> None:
         corpus.config["shard_size"] = size
         corpus.snakemake(str(MANIFEST))
         assert read_manifest(MANIFEST)[MEASURED].equals(before[MEASURED])
+        logs = [path.read_text() for path in Path("work/logs/tiny/mlvp").glob("*/1/*.log")]
+        assert all("0 of " not in log for log in logs), "clips are taken from the tars of other shards"
     assert findings() == []
 
 

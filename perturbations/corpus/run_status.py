@@ -1,18 +1,20 @@
 """How far the runs in a folder are, and what failed: counted in the files of jobs, also while these are written.
 
-A stage is done where every part of a shard is there. Of a part that is not there yet, the finished clips are those of
-its journal. Files of a run of another configuration count as long as their lists are there.
+A stage is done where every part of a shard is there, and the files of its clips. Of a part that is not there yet, the
+finished clips are those of its journal. Files of a run of another configuration count as long as their lists are there.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from perturbations.base import progress, shown
+from perturbations.base import progress, shown, tars
 from perturbations.base.errors import ManifestError, cut
 from perturbations.corpus.plan import clip_lists, sharding
 from perturbations.corpus.store import journal
@@ -69,7 +71,7 @@ def _stages(root: Path, name: str, failed: list[_Failed]) -> Iterator[_Stage]:
         return {"dataset": name, "suite": suite, "stage": of, "done": done, "failed": lost, "total": total}
 
     def clips(suite: str | None, of: str, parts: Iterable[Path], total: int) -> _Stage:
-        done, lost = _counted((name, suite, of), parts, failed)
+        done, lost = _counted((name, suite, of), root, parts, failed)
         return stage(suite, of, done, lost, total)
 
     def parts_of_suites(kind: str, shards: Iterable[str]) -> Iterator[tuple[str, int, list[Path]]]:
@@ -111,14 +113,20 @@ def _rejected(path: Path, dataset: str, stage: str) -> list[_Failed]:
     return [(dataset, None, stage, str(item.error), item.item_id) for item in items]
 
 
-def _counted(place: tuple[str, str | None, str], parts: Iterable[Path], failed: list[_Failed]) -> tuple[int, int]:
+def _counted(
+    place: tuple[str, str | None, str], root: Path, parts: Iterable[Path], failed: list[_Failed]
+) -> tuple[int, int]:
     """How many clips of parts are done, and how many failed; where there is no part, those of its journal are done."""
     done, rows = 0, list[_Failed]()
+    names = cache(_names_in)
     dataset, suite, stage = place
     for part in parts:
         try:
             if part.is_file():
                 done += files.counts(part)[0]
+                if suite is not None:
+                    held = [tars.file_of(path) for path in files.read_columns(part, "path")["path"].to_pylist() if path]
+                    done -= sum(os.path.basename(path) not in names(root / os.path.dirname(path)) for path in held)
                 for row in files.failed_rows(part):
                     rows.append((dataset, suite, row["stage"] or stage, row["error"] or "", row["item_id"] or ""))
             else:
@@ -127,6 +135,10 @@ def _counted(place: tuple[str, str | None, str], parts: Iterable[Path], failed: 
             failed.append((dataset, suite, stage, str(error), str(part)))
     failed += rows
     return done, len(rows)
+
+
+def _names_in(folder: Path) -> set[str]:
+    return {*os.listdir(folder)} if folder.is_dir() else set()
 
 
 def _grouped(failed: Iterable[_Failed]) -> list[dict[str, Any]]:

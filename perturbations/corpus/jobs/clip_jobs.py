@@ -145,8 +145,12 @@ def videos(
         held = folder / manifest_paths.name("clip_tar", shard=manifest_paths.shard_of(part))
         if targets:
             journal.unpack(held, targets)
-        kept, todo = _divided(expected, finished)
-        rows += kept
+            kept = {Path(row.path or "") for row in expected if row.recipe_id in finished}
+            lacking = {name: path for name, path in targets.items() if path in kept and not path.exists()}
+            for other in folder.glob(layout.name("clip_tar", shard="*")) if lacking else ():
+                journal.copy_members(other, lacking)  # of a shard that held them before
+        complete, todo = _divided(expected, finished)
+        rows += complete
         rows += _worked(work, todo, "video", timeout_s)
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if tar:

@@ -165,8 +165,8 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
 
     Raises `ConfigError`, before any job, for a perturbation of time of a dataset of pictures.
     """
-    for name, severity in recipe.scenarios(config, suite):
-        recipe.from_config(config, dataset, suite, name, severity)
+    recipes = [recipe.from_config(config, dataset, suite, *scenario) for scenario in recipe.scenarios(config, suite)]
+    donors = {own.donors: None for own in recipes if own.donors is not None}
     sizes = [_corpus_size(config, suite, dataset, plans), *_unusable(config, dataset, "rejected", "rejected_captions")]
     videos = whole_collections(config, suite, dataset)
     whole = [
@@ -177,6 +177,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     kinds = ("videos", "quarantine", "mixed_severity", "mixed_types", "preview", "corpus_page", "videos_checked")
     files = [
         *_main_objects(config, suite, dataset),
+        *(layout.at("analyses", dataset=owner, analysis=analysis) for owner, analysis in donors),
         *whole,
         *(
             manifest_paths.at(kind, dataset=dataset)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.base import storage, tars
+from perturbations.base.errors import OutputError
 from perturbations.base.records import DIGEST_LENGTH
 from perturbations.manifest import manifest_paths
 from perturbations.manifest.rows import VideoRow
@@ -59,6 +60,10 @@ class Journal:
         if storage.sha256(file) != finished.get("sha256"):
             return None
         return finished
+
+    def __contains__(self, recipe_id: str) -> bool:
+        """Whether an item was finished, whatever became of its file."""
+        return recipe_id in self._finished
 
     def forget(self, is_outdated: Callable[[Measured], bool]) -> None:
         """Make finished items again that are not as they should be now."""
@@ -144,15 +149,24 @@ def unpack(tar: Path, files: Mapping[str, Path]) -> None:
     content of the others is the journal's to judge. Raises `OutputError`.
     """
     storage.remove_leftovers([tar])
-    if not tar.is_file():
-        return
-    for name, offset, _ in tars.members(tar):
-        target = files.get(name)
-        if target is not None and not target.exists():
-            with storage.atomic_path(target) as temporary:
-                storage.link_or_copy(Path(tars.path_in(tar, offset, name)), temporary)
-    with storage.output_errors(tar):
-        tar.unlink()
+    if tar.is_file():
+        copy_members(tar, files)
+        with storage.output_errors(tar):
+            tar.unlink()
+
+
+def copy_members(tar: Path, files: Mapping[str, Path]) -> None:
+    """Copy members of a tar to their places, by their names, where no file is. Raises `OutputError`."""
+    try:
+        for name, offset, _ in tars.members(tar):
+            target = files.get(name)
+            if target is not None and not target.exists():
+                with storage.atomic_path(target) as temporary:
+                    storage.link_or_copy(Path(tars.path_in(tar, offset, name)), temporary)
+    except (FileNotFoundError, OutputError):
+        if tar.is_file():
+            raise
+        # Its own job has just unpacked it.
 
 
 def pack(tar: Path, rows: Sequence[VideoRow], files: Mapping[str, Path], suffix: str) -> list[VideoRow]:
