@@ -147,7 +147,7 @@ def videos(
             journal.unpack(held, targets)
             kept = {Path(row.path or "") for row in expected if row.recipe_id in finished}
             lacking = {name: path for name, path in targets.items() if path in kept and not path.exists()}
-            for other in folder.glob(layout.name("clip_tar", shard="*")) if lacking else ():
+            for other in folder.glob(manifest_paths.name("clip_tar", shard="*")) if lacking else ():
                 journal.copy_members(other, lacking)  # of a shard that held them before
         complete, todo = _divided(expected, finished)
         rows += complete

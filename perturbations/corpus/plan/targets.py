@@ -177,7 +177,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     kinds = ("videos", "quarantine", "mixed_severity", "mixed_types", "preview", "corpus_page", "videos_checked")
     files = [
         *_main_objects(config, suite, dataset),
-        *(layout.at("analyses", dataset=owner, analysis=analysis) for owner, analysis in donors),
+        *(manifest_paths.at("analyses", dataset=owner, analysis=analysis) for owner, analysis in donors),
         *whole,
         *(
             manifest_paths.at(kind, dataset=dataset)
