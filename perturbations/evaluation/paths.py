@@ -197,11 +197,11 @@ def _made_from(
 
 
 def _report(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> TargetWork:
-    """The page of results, and what those on it that the configuration asks for are made of."""
+    """The page of results, and what those that lie there and are asked for by the configuration are made of."""
     models, files = planning.models(config), [layout.at("results_page"), layout.at("results_tables")]
     for path in reported(config):
         _, own = layout.place_of(path) or ("", {})
-        if own["model"] in models:
+        if config.at(path).exists() and own["model"] in models:
             files += _made_from(models[own["model"]], own["dataset"], own["kind"], plans, caption_shards)
     return TargetWork(files)
 
