@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from perturbations.demo import film
-from perturbations.demo.jobs import draw
+from perturbations.demo.train_encoder import draw
 
 KINDS = {
     "colour": ("What colour is the object?", 1),

@@ -18,12 +18,13 @@ import numpy as np
 
 from perturbations.base import limits, storage
 from perturbations.base.errors import MediaError
-from perturbations.cli import rules_clips
-from perturbations.corpus import clean_clips, recipe, tiers
-from perturbations.corpus import listed as lists
-from perturbations.corpus.listed import ListedClip
-from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import (
+from perturbations.corpus.jobs import clip_jobs
+from perturbations.corpus.plan import clip_lists as lists
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.corpus.plan.clip_lists import ListedClip
+from perturbations.corpus.render import clean_clips
+from perturbations.manifest import files, manifest_paths
+from perturbations.manifest.rows import (
     ANALYSES,
     SOURCES,
     VIDEOS,
@@ -36,8 +37,8 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.media import decoding, encoding, probing
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
-from perturbations.models.guides.registry import Known
-from perturbations.suites import registry
+from perturbations.models.guides.guide_registry import Known
+from perturbations.suites import suite_registry
 
 WIDTH, HEIGHT, FRAMES = 64, 48, 12
 RATE = Fraction(25)
@@ -240,7 +241,7 @@ def source_rows(dataset: str, listed: Sequence[ListedClip]) -> list[SourceRow]:
     with tempfile.TemporaryDirectory() as folder:
         lines, part = Path(folder, "s0.jsonl"), Path(folder, "s0.parquet")
         lists.write(lines, listed)
-        rules_clips.sources(dataset=dataset, version=1, drawn=False, listed=lines, part=part, limits=limits.current())
+        clip_jobs.sources(dataset=dataset, version=1, drawn=False, listed=lines, part=part, limits=limits.current())
         return list(files.read_rows(part, SOURCES))
 
 
@@ -278,7 +279,7 @@ def video_rows(
             donors=(ANALYSES, analyses.donors or None),
         )
         output = [path.relative_to(root) for path in output]
-        rules_clips.videos(recipe=json.loads(wanted.text), output=output, **paths, **{"sound": True, **options})
+        clip_jobs.videos(recipe=json.loads(wanted.text), output=output, **paths, **{"sound": True, **options})
     return list(files.read_rows(part, VIDEOS))
 
 
@@ -286,7 +287,7 @@ def made_row(
     key: str, tier: tiers.Storage, source: CompleteSource, folder: Path, severity: int = 3, **named: Any
 ) -> VideoRow:
     """A row of the videos manifest, as the workflow makes it."""
-    wanted = recipe.make(registry.get(key), severity, seed=0, storage=tier)
+    wanted = recipe.make(suite_registry.get(key), severity, seed=0, storage=tier)
     (row,) = video_rows(wanted, [source], root=folder, folder=folder, **named)
     assert row.status == "complete", row.error
     return replace(row, path=str(folder / row.path) if row.path else None)
@@ -304,7 +305,7 @@ def text_row(wanted: recipe.TextRecipe, **columns: Any) -> TextRow:
 
 def _of_recipe(wanted: recipe.VideoRecipe | recipe.TextRecipe) -> dict[str, Any]:
     names = ("suite", "perturbation", "severity", "variant", "seed")
-    values = {"level": registry.get(wanted.key).category, "params": recipe.canonical(wanted.params)}
+    values = {"level": suite_registry.get(wanted.key).category, "params": recipe.canonical(wanted.params)}
     values["recipe"] = wanted.text
     return {**{name: getattr(wanted, name) for name in names}, **values}
 
@@ -320,7 +321,7 @@ def analysed(
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as inputs, chdir(folder):
         paths = _parts(Path(inputs), sources=(SOURCES, sources), before=(ANALYSES, before and before.values()))
-        rules_clips.analyses(recipe=json.loads(wanted.text), part=part.relative_to(folder), **paths)
+        clip_jobs.analyses(recipe=json.loads(wanted.text), part=part.relative_to(folder), **paths)
     return list(files.read_rows(part, ANALYSES))
 
 
@@ -342,8 +343,8 @@ def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:
 
 def is_marker(path: Path) -> bool:
     """Whether a file below `corpora/` is a marker of a shard."""
-    tree = layout.in_tree(path, layout.CORPORA)
-    place = None if tree is None else layout.place_of(tree[1].as_posix())
+    tree = manifest_paths.in_tree(path, manifest_paths.CORPORA)
+    place = None if tree is None else manifest_paths.place_of(tree[1].as_posix())
     return place is not None and place[0] == "clip_marker"
 
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from perturbations.base import storage
-from perturbations.exports import registry
-from perturbations.exports.registry import Request
+from perturbations.exports import export_registry
+from perturbations.exports.export_registry import Request
 
 FORMATS = ["hub", "webdataset", "mteb", "croissant"]
 
 
 def export(name: str, manifest: Path, output: Path, what: str = "videos", **fields: Any) -> Any:
     """Write a manifest in a format, as the command does."""
-    return registry.get(name).write(what, Request(manifest=manifest, output=output, **fields))
+    return export_registry.get(name).write(what, Request(manifest=manifest, output=output, **fields))
 
 
 def contents(output: Path) -> dict[str, str]:

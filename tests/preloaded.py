@@ -32,16 +32,25 @@ from typing import Any
 import pydantic
 
 _CLIP = "transformers.models.clip"
-_JOBS = tuple(f"perturbations.{room}" for room in ("cli", "corpus", "exports", "report.corpus_page", "suites"))
-_PLANNED = ("corpus.rules", "suites", "composed.rules", "evaluation.rules", "manifest.registry", "report.run_lines")
+_JOBS = tuple(f"perturbations.{room}" for room in ("cli", "corpus", "exports", "pages.corpus_page", "suites"))
+_PLANNED = (
+    *("corpus.plan.corpus_rules", "suites", "composed.split_rules", "evaluation.plan.evaluation_rules"),
+    *("manifest.row_kinds", "corpus.run_lines"),
+)
 _PLANNING = tuple(f"perturbations.{place}" for place in _PLANNED)
 _TABLES = ("jinja2", "pyarrow.dataset", "pyarrow.pandas_compat", "pandas.core.reshape.reshape", "PIL.PngImagePlugin")
-_PAGES = tuple(f"perturbations.{place}" for place in ("demo.jobs", "corpus", "report.preview"))
+_PAGES = tuple(f"perturbations.{place}" for place in ("demo.train_encoder", "corpus", "pages.preview"))
 _IMPORTED = {
     "snakemake": ("snakemake.cli", "requests", "smart_open", *_PLANNING),
     "perturb": (*_JOBS, *_PAGES, *_TABLES),
     "texts": (*_JOBS, "perturbations.corpus", "perturbations.text", "textblob"),
-    "models": (*_JOBS, "perturbations.evaluation", "perturbations.tta", "perturbations.evaluation.backbones", _CLIP),
+    "models": (
+        *_JOBS,
+        "perturbations.evaluation",
+        "perturbations.tta",
+        "perturbations.evaluation.backbones",
+        _CLIP,
+    ),
 }
 """The modules, and those of rooms, that the process behind a name imports; torch takes 4 CPU s, NLTK 2."""
 
@@ -144,9 +153,9 @@ def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None
 
         get_argument_parser()  # which looks for Snakemake's plug-ins: half of a dry run
     else:
-        from perturbations.suites import published
+        from perturbations.suites import published_cells
 
-        published.cells()  # of a table that is read once
+        published_cells.cells()  # of a table that is read once
     for model in _models(pydantic.BaseModel):
         model.model_rebuild()  # which each fork would do for itself
     gc.collect()

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import clips
 
-from perturbations.corpus import caption_recipes, mixes, recipe, tiers
-from perturbations.corpus import clip_rows as manifest_rows
+from perturbations.corpus.captions import mixes
+from perturbations.corpus.plan import caption_recipes, recipe, tiers
+from perturbations.corpus.store import clip_rows as manifest_rows
 from perturbations.manifest import files, sets
-from perturbations.manifest.kinds import (
+from perturbations.manifest.rows import (
     CAPTIONS,
     MIXES,
     MULTIMODAL,
@@ -23,7 +24,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 ITEMS = ["clip_7", "video1", "Video1", '..\\"q" <b>影片', "a/b\nc.d"]
 """The first is a part of a longer video, the last an AVI."""
@@ -50,7 +51,7 @@ def make(root: Path) -> Path:
     for name, rows in mixed.items():
         files.write(suite / f"{name}.parquet", MIXES, list(rows), {"root": "../../.."})
     (suite / "README.md").write_text("---\ntitle: x\n---\n\n# MLVP on data\n\nThe corpus's own card.\n", "utf-8")
-    swapped = caption_recipes.make(registry.get("mm_robustness/word_swap"), 3)
+    swapped = caption_recipes.make(suite_registry.get("mm_robustness/word_swap"), 3)
     rows_of_texts = [
         clips.text_row(
             swapped,
@@ -64,7 +65,7 @@ def make(root: Path) -> Path:
     ]
     files.write(dataset / "mm_robustness/captions.parquet", TEXTS, rows_of_texts, {"root": "../../.."})
     others = [replace(row, perturbation="typos", text=f"typos {row.source_text}") for row in rows_of_texts]
-    combined = registry.Combined(severity=1, video=("gaussian_noise", "fog"), text=("word_swap", "typos"))
+    combined = suite_registry.Combined(severity=1, video=("gaussian_noise", "fog"), text=("word_swap", "typos"))
     pairs = list(mixes.multimodal(videos, [*rows_of_texts, *others], combined))
     files.write(suite / "multimodal.parquet", MULTIMODAL, pairs, {"root": "../../.."})
     return root
@@ -103,7 +104,7 @@ def _videos(root: Path, sources: list[SourceRow]) -> list[VideoRow]:
     rows: list[VideoRow] = []
     for name, severity in SCENARIOS:
         tier: tiers.Storage = tiers.UNSTORED if name == "fog" else tiers.stored_video("lossless")
-        wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=tier)
+        wanted = recipe.make(suite_registry.get(f"mlvp/{name}"), severity, seed=0, storage=tier)
         folder = root / f"corpora/data/mlvp/{name}_{severity}"
         part = root / f"work/{name}_{severity}.parquet"
         rows += clips.video_rows(wanted, sources, root=root, folder=folder, part=part)

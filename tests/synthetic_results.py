@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from perturbations.base import rng
 from perturbations.base.records import canonical
-from perturbations.evaluation.page import page
-from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow
+from perturbations.evaluation.page import evaluation_page
+from perturbations.evaluation.result_rows import RANKS, RESULTS, ResultRow
 from perturbations.manifest import files, parquet
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import summary_of_ranks
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 SUITES = ("mlvp", "mm_robustness", "msrvtt_p")
 METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl")
@@ -43,7 +43,7 @@ MEASURED = [column.name for column in columns_of(ResultRow) if column.name.start
 Scenario = dict[str, Any]
 
 
-def perturbed(entry: registry.Perturbation, severity: int) -> Scenario:
+def perturbed(entry: suite_registry.Perturbation, severity: int) -> Scenario:
     """The columns of queries under a perturbation."""
     about = {"suite": entry.suite, "perturbation": entry.name, "severity": severity, "category": entry.category}
     return {**about, "side": "query"}
@@ -54,7 +54,7 @@ def _scenarios(suites: Sequence[str]) -> Iterator[Scenario]:
     for direction, kind in KINDS.items():
         yield {"direction": direction, **CLEAN}
         for suite in suites:
-            for entry in registry.perturbations(suite):
+            for entry in suite_registry.perturbations(suite):
                 for severity in entry.severities if entry.kind == kind else ():
                     yield {"direction": direction, **perturbed(entry, severity)}
 
@@ -134,7 +134,7 @@ def _result(columns: Scenario, rank: np.ndarray, draw: np.random.Generator) -> R
     )
 
 
-FOG = perturbed(registry.get("mlvp/fog"), 5)
+FOG = perturbed(suite_registry.get("mlvp/fog"), 5)
 
 
 def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
@@ -212,7 +212,7 @@ def page_of(folder: Path, rows: list[ResultRow] | None = None, **files: list[Pat
     """The page of rows of one file, or of files."""
     if rows is not None:
         files["results"] = [written(folder, rows)]
-    page.write(folder / "report.html", **files)
+    evaluation_page.write(folder / "report.html", **files)
     return Page(folder / "report.html")
 
 

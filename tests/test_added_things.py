@@ -12,7 +12,7 @@ import pytest
 import yaml
 from test_workflow import tiny_clip
 
-from perturbations.base import things
+from perturbations.base import plugins
 from perturbations.base.errors import ConfigError, RegistryError
 
 LAMP = '''
@@ -21,8 +21,8 @@ LAMP = '''
 from __future__ import annotations
 
 from perturbations.base.bounds import SHARE
-from perturbations.suites.registry import Paper, Suite, table
-from perturbations.video.kernel import Kernel
+from perturbations.suites.suite_registry import Paper, Suite, table
+from perturbations.base.kernel import Kernel
 
 
 def put_out(realization, channel, num_frames, height, width, *, share):
@@ -45,7 +45,7 @@ SUITE = Suite(
     videos=(PAPER.video("put_out", "light", PUT_OUT, table("share", 0.5, 1.0), "one channel goes out"),),
 )
 '''
-REGISTRY = (copies.ROOT / "perturbations/models/guides/registry.py").read_text(encoding="utf-8")
+REGISTRY = (copies.ROOT / "perturbations/models/guides/guide_registry.py").read_text(encoding="utf-8")
 for line, with_another in (  # as the page says
     ('    "clock": "timing"', '    "brightest": "brightest",\n{}'),
     ('    "embedding": "donor"', '    "brightness": "brightest",\n{}'),
@@ -54,10 +54,10 @@ for line, with_another in (  # as the page says
     REGISTRY = REGISTRY.replace(line, with_another.format(line))
 
 LISTS = {  # registry -> a name in its list, and the names that go before it
-    "perturbations/suites/registry.py": ('"mlvp"', '"novel", "lamp"'),
-    "perturbations/datasets/registry.py": ('"activitynet"', '"lines"'),
-    "perturbations/tta/methods/registry.py": ('"none"', '"centred"'),
-    "perturbations/evaluation/backbones/registry.py": ('"clip"', '"groupvit"'),
+    "perturbations/suites/suite_registry.py": ('"mlvp"', '"novel", "lamp"'),
+    "perturbations/datasets/adapter_registry.py": ('"activitynet"', '"lines"'),
+    "perturbations/tta/methods/method_registry.py": ('"none"', '"centred"'),
+    "perturbations/evaluation/backbones/backbone_registry.py": ('"clip"', '"groupvit"'),
 }
 
 
@@ -73,7 +73,7 @@ FILES = {
     "perturbations/suites/novel.py": copies.example("add-a-suite"),
     "perturbations/suites/lamp.py": LAMP,
     "perturbations/models/guides/brightest.py": copies.example("add-a-guide"),
-    "perturbations/models/guides/registry.py": REGISTRY,
+    "perturbations/models/guides/guide_registry.py": REGISTRY,
     "perturbations/datasets/lines.py": copies.example("add-a-dataset"),
     "perturbations/tta/methods/centred.py": copies.example("add-a-method"),
     "perturbations/evaluation/backbones/groupvit.py": copies.example("add-a-backbone"),
@@ -155,9 +155,9 @@ def test_a_method_is_planned_and_adapts_and_a_folder_of_a_backbone_is_checked(co
 
 
 def test_an_unknown_name_brings_the_nearest() -> None:
-    from perturbations.evaluation.backbones import registry as backbones
-    from perturbations.models.guides import registry as guides
-    from perturbations.tta.methods import registry as methods
+    from perturbations.evaluation.backbones import backbone_registry as backbones
+    from perturbations.models.guides import guide_registry as guides
+    from perturbations.tta.methods import method_registry as methods
 
     with pytest.raises(ConfigError, match="method 'hatvr' is unknown; allowed: none, .*; did you mean hatvtr"):
         methods.method("hatvr")
@@ -190,11 +190,12 @@ def test_another_package_brings_a_suite(tmp_path: Path) -> None:
 
 def test_files_declare_what_lists_name() -> None:
     """No file is left out of its list; titles in tables are different; one method is the baseline."""
-    from perturbations.datasets import registry as datasets
-    from perturbations.evaluation.backbones import registry as backbones
-    from perturbations.models import registry as models
-    from perturbations.suites import registry as suites
-    from perturbations.tta.methods import registry as methods
+    from perturbations.datasets import adapter_registry as datasets
+    from perturbations.evaluation.backbones import backbone_registry as backbones
+    from perturbations.models import role_registry as models
+    from perturbations.questions import adapters
+    from perturbations.suites import suite_registry as suites
+    from perturbations.tta.methods import method_registry as methods
 
     for registry, constant in (
         (suites, "SUITE"),
@@ -203,10 +204,12 @@ def test_files_declare_what_lists_name() -> None:
         (backbones, "BACKBONE"),
         (models, "MODELS"),
     ):
-        files = Path(registry.__file__).parent.glob("*.py")
+        folders = [Path(registry.__file__).parent]
+        folders += [Path(adapters.__file__).parent] if registry is datasets else []
+        files = (file for folder in folders for file in folder.glob("*.py"))
         declaring = {file.stem for file in files if f"\n{constant}" in file.read_text(encoding="utf-8")}
         assert declaring == registry._OWN.keys() - {"demo"}, registry.__name__
-        assert things.load_all("none", registry._OWN, constant, object).keys() == registry._OWN.keys()
+        assert plugins.load_all("none", registry._OWN, constant, object).keys() == registry._OWN.keys()
     for known in (methods.methods(), backbones.backbones()):
         titles = [entry.title for entry in known.values()]
         assert len(set(titles)) == len(titles)

@@ -10,15 +10,16 @@ import pytest
 from synthetic_results import result_row
 
 from perturbations.base.errors import ManifestError
-from perturbations.composed import jobs as composed_jobs
 from perturbations.composed import manifests as splits
+from perturbations.composed import split_jobs as composed_jobs
 from perturbations.config import file as config_file
-from perturbations.corpus import checking, items
-from perturbations.evaluation import jobs
-from perturbations.evaluation.planning import category_of
-from perturbations.evaluation.rows import RANKS, RESULTS, Finished, listed_sha256, ranks_of, rows_of
-from perturbations.manifest import files, layout, sets
-from perturbations.manifest.kinds import CAPTIONS, QRELS, SOURCES, CaptionRow, QrelRow, SourceRow
+from perturbations.corpus import verification
+from perturbations.corpus.plan import items
+from perturbations.evaluation import evaluation_jobs
+from perturbations.evaluation.plan.planned_runs import category_of
+from perturbations.evaluation.result_rows import RANKS, RESULTS, Finished, listed_sha256, ranks_of, rows_of
+from perturbations.manifest import files, manifest_paths, sets
+from perturbations.manifest.rows import CAPTIONS, QRELS, SOURCES, CaptionRow, QrelRow, SourceRow
 
 CLIPS = "abcd"
 KEY = "clip4clip-tiny-qs-0a0a0a0a"
@@ -27,7 +28,7 @@ RESULTS_OF = Path("manifests/mine/adaptation", KEY)
 
 def findings(folder: Path = Path("manifests")) -> list[str]:
     """What is wrong with the manifests in a folder, by their names."""
-    checked = [checking.check_manifest(path) for path in layout.manifests_below(folder)]
+    checked = [verification.check_manifest(path) for path in manifest_paths.manifests_below(folder)]
     return [f"{own.path.name}: {found['problem']}" for own in checked for found in own.findings]
 
 
@@ -66,12 +67,12 @@ def evaluate(method: str, texts: str = "text ") -> None:
         assert row.category == category_of(row)
         made.append((row, ([*CLIPS], [1, 2, 3, 4], [None] * 4)))
     part = Path(
-        layout.at("evaluation_part", dataset="mine", model=KEY, job=f"v2t/none/clean/clean/{method}/adaptation")
+        manifest_paths.at("evaluation_part", dataset="mine", model=KEY, job=f"v2t/none/clean/clean/{method}/adaptation")
     )
     rows, ranks = rows_of(made)
     files.write(part, RESULTS, rows)
     files.write(ranks_of(part), RANKS, ranks)
-    jobs.results(parts=[part], results=RESULTS_OF / "results.parquet", ranks=RESULTS_OF / "ranks.parquet")
+    evaluation_jobs.results(parts=[part], results=RESULTS_OF / "results.parquet", ranks=RESULTS_OF / "ranks.parquet")
 
 
 @pytest.fixture(autouse=True)

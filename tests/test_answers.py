@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 
 from perturbations.cli.main import main
-from perturbations.corpus import items
-from perturbations.datasets.registry import Dataset
+from perturbations.corpus.plan import items
+from perturbations.datasets.adapter_registry import Dataset
 from perturbations.manifest import files
-from perturbations.manifest.kinds import QUESTIONS, QuestionRow
+from perturbations.manifest.rows import QUESTIONS, QuestionRow
 from perturbations.questions import pairs
+from perturbations.questions.answer_rows import AnswerRow, CellKey, cell_of
 from perturbations.questions.answering import parsed, prompt
-from perturbations.questions.rows import AnswerRow, CellKey, cell_of
 
 RECORDED = Path(__file__).parent / "golden/lmms_eval"
 CELLS = [

@@ -19,10 +19,10 @@ import yaml
 
 import perturbations
 from perturbations import read_manifest
-from perturbations.cli import rules
+from perturbations.cli import rule as rules
 from perturbations.config import file as config_file
-from perturbations.corpus import sharding
-from perturbations.corpus.rules import CorpusRules
+from perturbations.corpus.plan import sharding
+from perturbations.corpus.plan.corpus_rules import CorpusRules
 
 PROJECT = Path(__file__).parents[1]
 RULES = sorted(PROJECT.glob("workflow/rules/*.smk"))
@@ -142,10 +142,10 @@ def test_planning_writes_where_jobs_read(tmp_path: Path, monkeypatch: pytest.Mon
 def test_mistakes_are_those_of_the_module(tmp_path: Path) -> None:
     mistaken = {"datasets": {"demo": {"adapter": "demo", "clips": False}}, "suites": {"mlvp": {"severities": [9]}}}
     printed = preloaded.snakemake(project(tmp_path, SNAKEFILE, {"clips": mistaken}), "--dry-run", status=1)
-    _, _, message = printed.partition("the configuration of this module is not valid:\n")
-    first, second = message.splitlines()[:2]
-    assert first.strip().startswith("datasets.demo.clips: Input should be a valid integer, not False")
-    assert second.strip() == "suites.mlvp.severities.0: Input should be less than or equal to 5, not 9"
+    _, _, message = printed.partition("the configuration is not valid:\n")
+    first, second = (re.sub(r"^  settings\.yaml, line \d+: ", "", line) for line in message.splitlines()[:2])
+    assert first == "datasets.demo.clips: must be a whole number from 1 to 10000, not false"
+    assert second == "suites.mlvp.severities.0: must be a whole number from 1 to 5, not 9"
 
 
 # --- without a prefix ------------------------------------------------------------------------------------------------
@@ -271,15 +271,15 @@ def test_a_job_takes_what_its_rule_gives(tmp_path: Path) -> None:
     assert {"videos", "videos_manifest", "evaluate", "composed_split"} <= named
 
 
-# What no documented way gives: a target's line in the menu, the targets of the command line, and where jobs run.
+# What no documented way gives: a target's line in the menu, and which files a configuration was read from.
 INNER = re.compile(
     r"\bworkflow\.\w+[\w.]*|rules, [\w.]+\)\.rule\b|\brules\._|from snakemake\.(?!exceptions|utils|logging)[\w.]+"
 )
 
 
-def test_two_places_name_what_is_inside_of_snakemake() -> None:
+def test_three_places_name_what_is_inside_of_snakemake() -> None:
     snakefiles = [PROJECT / "Snakefile", *PROJECT.glob("workflow/**/Snakefile"), *RULES]
     files = [*snakefiles, *PROJECT.glob("perturbations/**/*.py")]
     lines = [line.partition("#")[0] for path in files for line in path.read_text("utf-8").splitlines()]
     named = [name for line in lines if not line.strip().startswith('"') for name in INNER.findall(line)]
-    assert sorted(named) == ["rules, target).rule", "workflow.dag_settings.targets"]
+    assert sorted(named) == ["rules, target).rule", "workflow.configfiles", "workflow.overwrite_configfiles"]

@@ -15,12 +15,12 @@ import cv2
 import numpy as np
 import pytest
 
-from perturbations.api import arrays as api
-from perturbations.manifest import machine
-from perturbations.models.analysis import descriptor, motion
-from perturbations.suites import registry
+from perturbations.api import array_clips as api
+from perturbations.manifest import provenance
+from perturbations.models.analysis import descriptor, motion_field
+from perturbations.suites import suite_registry
 
-KEYS = [entry.key for entry in registry.perturbations(kind="video")]
+KEYS = [entry.key for entry in suite_registry.perturbations(kind="video")]
 WITHOUT_AVX2 = {
     "mlvp/elastic_distortion",
     "mlvp/main_object_occlusion",
@@ -58,10 +58,12 @@ def results() -> dict[str, Any]:
     donors = [frames[::-1].copy()]
     hashes = {key: digest(api.perturb(frames, key, 4, seed=3, item_id="clip", fps=25.0, donors=donors)) for key in KEYS}
     hashes["descriptor"] = digest(descriptor.describe(list(frames)))
-    hashes["features"] = machine.cpu_features()
+    hashes["features"] = provenance.cpu_features()
     # Along an angle where NumPy's own arctangent of singles and the C library's differ.
     field = np.random.default_rng(2).normal(size=(16, 9, 2)).astype(np.float32)
-    hashes["angles"] = digest(np.array([motion.frame_motion(field * np.float32([1, k])).angle for k in range(1, 60)]))
+    hashes["angles"] = digest(
+        np.array([motion_field.frame_motion(field * np.float32([1, k])).angle for k in range(1, 60)])
+    )
     return hashes
 
 
@@ -79,7 +81,7 @@ def results_without(**switches: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, Any]:
-    if platform.machine() != "x86_64" or "AVX2" not in machine.cpu_features().partition("; opencv")[2].split():
+    if platform.machine() != "x86_64" or "AVX2" not in provenance.cpu_features().partition("; opencv")[2].split():
         pytest.skip("only an x86-64 processor with AVX2 can be made to work without it")
     return results()
 
@@ -126,9 +128,9 @@ X86 = "x86_64; numpy X86_V2{}; opencv SSE SSE2 SSE3{}; ipp {}"
 def test_the_note_says_where_frames_may_differ(
     recorded: str, here: str, differs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "cpu_features", lambda: here)
+    monkeypatch.setattr(provenance, "cpu_features", lambda: here)
     note = f"made on {recorded}; this machine has {here}: frames may differ, most of them by one grey level"
-    assert machine.note(recorded) == (note if differs else "")
+    assert provenance.note(recorded) == (note if differs else "")
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ from perturbations.evaluation.page.scores import (
     read_ranks,
     span_of,
 )
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
 from perturbations.evaluation.result_sets import with_clean
-from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
 from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
 from perturbations.retrieval.bootstrap import samples_for, separable, share_interval
@@ -380,6 +380,16 @@ def test_numbers_of_other_queries_or_galleries_are_not_compared(tmp_path: Path, 
     assert (
         "The models were not asked the same queries in equal galleries: their numbers do not compare." in content.text
     )
+
+
+def test_numbers_without_a_common_query_are_not_compared(tmp_path: Path) -> None:
+    """Each model lacks a half of the listed queries."""
+    hits = [place < 150 for place in range(QUERIES)]
+    halves: dict[str, Hits] = {
+        name: {"clean": [None if (place < 200) == (name == "A") else hit for place, hit in enumerate(hits)]}
+        for name in "AB"
+    }
+    assert marks_in(page_of_hits(tmp_path, halves), "clean") == ["", ""]
 
 
 def test_rows_that_are_not_marked_are_named_as_in_the_table(tmp_path: Path) -> None:

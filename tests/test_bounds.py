@@ -20,12 +20,12 @@ from perturbations.base import bounds, storage
 from perturbations.base.bounds import Bound, Choice, Range, Several
 from perturbations.base.errors import ConfigError, MediaError, cut, short
 from perturbations.config import file as config_file
-from perturbations.media import decoding, encoding, received
+from perturbations.media import damaged_streams, decoding, encoding
 from perturbations.media.clip import Frame, MediaClip, Timing
-from perturbations.suites import registry
-from perturbations.suites.registry import Perturbation
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import Perturbation
 
-ENTRIES = [form for entry in registry.perturbations() for form in entry.forms()]
+ENTRIES = [form for entry in suite_registry.perturbations() for form in entry.forms()]
 VISUAL = [entry for entry in ENTRIES if entry.kind == "video"]
 PARAMETERS = [(entry, name) for entry in ENTRIES for name in entry.bounds]
 
@@ -57,7 +57,7 @@ def extremes(entry: Perturbation) -> list[dict[str, Any]]:
         for name, bound in entry.bounds.items()
         for end in ends(bound)
     ]
-    return [parameters for parameters in candidates if not registry.parameter_problems(entry, parameters)]
+    return [parameters for parameters in candidates if not suite_registry.parameter_problems(entry, parameters)]
 
 
 # --- what is within --------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def extremes(entry: Perturbation) -> list[dict[str, Any]]:
 @each("entry", ENTRIES)
 def test_what_is_published_lies_within_the_bounds_of_every_parameter(entry: Perturbation) -> None:
     for severity in entry.severities:
-        assert registry.parameter_problems(entry, entry.parameters(severity)) == []
+        assert suite_registry.parameter_problems(entry, entry.parameters(severity)) == []
 
 
 def test_whole_numbers_and_switches_are_what_is_published() -> None:
@@ -80,9 +80,11 @@ def test_whole_numbers_and_switches_are_what_is_published() -> None:
     for entry, name in PARAMETERS:
         switch = isinstance(entry.bounds[name], Choice) and True in entry.bounds[name].values
         for value in (True, False):
-            assert bool(registry.parameter_problems(entry, {**entry.parameters(1), name: value})) != switch, entry.key
+            assert bool(suite_registry.parameter_problems(entry, {**entry.parameters(1), name: value})) != switch, (
+                entry.key
+            )
         for value in (0, 1, 1.0) if switch else ():
-            assert registry.parameter_problems(entry, {**entry.parameters(1), name: value}), entry.key
+            assert suite_registry.parameter_problems(entry, {**entry.parameters(1), name: value}), entry.key
 
 
 @each("size", [(1, 1), (36, 50)])
@@ -126,7 +128,7 @@ def test_encoders_accept_both_ends(entry: Perturbation, tmp_path: Path) -> None:
     for number, parameters in enumerate(extremes(entry)):
         arguments = entry.kernel(**parameters)
         if damage := arguments.get("bsf"):
-            assert len(list(received.shown_of_source(clean, [place / 25 for place in range(6)], damage))) == 6
+            assert len(list(damaged_streams.shown_of_source(clean, [place / 25 for place in range(6)], damage))) == 6
             continue
         given = {name: 9_999 if isinstance(value, Fraction) else value for name, value in arguments.items()}
         assert encoded(clean, tmp_path / f"{number}.mp4", given) == 6, parameters
@@ -162,7 +164,7 @@ NEVER += [[], ["x"], [None], [math.nan], {}, {"a": 1}, object()]
 @each("value", NEVER)
 def test_no_parameter_takes_it(value: Any) -> None:
     for entry, name in PARAMETERS:
-        (problem,) = registry.parameter_problems(entry, {**entry.parameters(1), name: value})
+        (problem,) = suite_registry.parameter_problems(entry, {**entry.parameters(1), name: value})
         assert problem == f"{name}: must be {entry.bounds[name]}, not {short(value)}"
         assert len(problem) < 500
 
@@ -185,12 +187,12 @@ def test_the_ends_belong_to_a_range_and_bounds_say_what_they_allow() -> None:
 
 
 def test_exactly_the_declared_names_are_taken() -> None:
-    fog = registry.get("mlvp/fog")
-    assert registry.parameter_problems(fog, {"intensity": 1, "kernel": "os:system"}) == [
+    fog = suite_registry.get("mlvp/fog")
+    assert suite_registry.parameter_problems(fog, {"intensity": 1, "kernel": "os:system"}) == [
         "kernel: unknown parameter; known: intensity, decay",
         "decay: is missing; it must be a number from 0.1 to 100",
     ]
-    assert registry.parameter_problems(registry.get("msrvtt_p/tense"), {}) == [
+    assert suite_registry.parameter_problems(suite_registry.get("msrvtt_p/tense"), {}) == [
         "share: is missing; it must be a number from 0 to 1"
     ]
 
@@ -205,7 +207,7 @@ def test_exactly_the_declared_names_are_taken() -> None:
     ],
 )
 def test_what_parameters_must_fulfil_together(key: str, parameters: dict[str, Any], expected: str) -> None:
-    (problem,) = registry.parameter_problems(registry.get(key), parameters)
+    (problem,) = suite_registry.parameter_problems(suite_registry.get(key), parameters)
     assert expected in problem
 
 
@@ -224,7 +226,7 @@ def test_each_is_refused_by_its_key_of_the_file(value: Any, captions: bool) -> N
     wanted = {}
     for entry, name in PARAMETERS:
         # The configuration asks for each suite's first variant.
-        if (entry.kind == "text") == captions and entry.variant == registry.suite(entry.suite).variants[0]:
+        if (entry.kind == "text") == captions and entry.variant == suite_registry.suite(entry.suite).variants[0]:
             tables.setdefault(entry.suite, {}).setdefault(entry.name, {1: {}})[1][name] = value
             middle = "captions.parameters" if captions else "parameters"
             key = f"suites.{entry.suite}.{middle}.{entry.name}.1.{name}"

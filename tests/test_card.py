@@ -13,18 +13,19 @@ import clips
 import pytest
 from looping import each
 
-from perturbations.corpus import caption_recipes, corpus_card, recipe, tiers
+from perturbations.corpus import corpus_card
 from perturbations.corpus.comparability import verdict
+from perturbations.corpus.plan import caption_recipes, recipe, tiers
 from perturbations.corpus.tally import Tally
 from perturbations.manifest import sets
-from perturbations.manifest.kinds import COMPLETE, QUARANTINED, TextRow, VideoRow
+from perturbations.manifest.rows import COMPLETE, QUARANTINED, TextRow, VideoRow
 from perturbations.models.guides.backends import Backends
-from perturbations.suites import published as tables
-from perturbations.suites import registry
+from perturbations.suites import published_cells as tables
+from perturbations.suites import suite_registry
 
 
 def video(key: str, severity: int = 3, variant: str | None = None, **more: Any) -> VideoRow:
-    wanted = recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=tiers.UNSTORED, **more)
+    wanted = recipe.make(suite_registry.get(key), severity, variant=variant, seed=0, storage=tiers.UNSTORED, **more)
     return clips.video_row(wanted)
 
 
@@ -33,7 +34,7 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, 
 
 
 def text(key: str, backend: str = "offline", variant: str | None = None, severity: int = 1) -> TextRow:
-    wanted = caption_recipes.make(registry.get(key, variant), severity, backend=backend)
+    wanted = caption_recipes.make(suite_registry.get(key, variant), severity, backend=backend)
     return clips.text_row(wanted, source_text="a man sings", text="a man sinfs")
 
 
@@ -160,7 +161,7 @@ def test_offline_players_of_captions_are_named_with_what_they_change() -> None:
     rows = [text("msrvtt_p/back_trans"), text("msrvtt_p/keyboard")]
     assert (
         f"offline backends made back_trans (translator); offline, back_trans "
-        f"{registry.get('msrvtt_p/back_trans').not_comparable}"
+        f"{suite_registry.get('msrvtt_p/back_trans').not_comparable}"
     ) in comparability([], rows, adapter="msrvtt")
 
 
@@ -169,7 +170,7 @@ def test_the_card_says_what_became_of_every_listed_clip() -> None:
     rows.append(replace(rows[0], item_id="other", status=QUARANTINED, psnr_db=None))
     listed = sets.Listed(listed=1000, listed_sha256="0", complete=1, quarantined=1, missing=998, scenarios=2)
     about = {"dataset": "data", "package_version": "1.2.3", "config_digest": "abc"}
-    lines = corpus_card.card(registry.suite("mlvp"), Tally().counted(rows), listed, about).splitlines()
+    lines = corpus_card.card(suite_registry.suite("mlvp"), Tally().counted(rows), listed, about).splitlines()
     assert "- 1 of 1,000 listed clips complete; 1 quarantined; 998 missing" in lines
     assert "- 2 of 2,000 videos; perturbations: 1, severities: 1, 2" in lines
     assert "| fog | " in lines[-1]
@@ -181,8 +182,10 @@ def test_a_clip_that_did_not_change_is_no_part_of_the_mean_and_a_card_without_a_
     values = [(1, math.inf), (1, 30.0), (1, 20.0), (2, math.inf), (3, None)]
     rows = [replace(video("mlvp/temporal_scrambling", severity), psnr_db=value) for severity, value in values]
     listed = sets.Listed(listed=3, listed_sha256="0", complete=3, quarantined=0, missing=0, scenarios=3)
-    line = corpus_card.card(registry.suite("mlvp"), Tally().counted(rows), listed, {"dataset": "data"}).splitlines()[-1]
+    line = corpus_card.card(
+        suite_registry.suite("mlvp"), Tally().counted(rows), listed, {"dataset": "data"}
+    ).splitlines()[-1]
     assert line.endswith("| 25.0 / equal / - |")
     listed = sets.Listed(listed=2, listed_sha256="0", complete=0, quarantined=0, missing=2, scenarios=5)
-    text = corpus_card.card(registry.suite("mlvp"), Tally(), listed, {"dataset": "data"})
+    text = corpus_card.card(suite_registry.suite("mlvp"), Tally(), listed, {"dataset": "data"})
     assert "0 of 2 listed clips complete; 2 missing" in text

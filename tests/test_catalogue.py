@@ -9,15 +9,15 @@ import catalogue_pages as catalogue
 import cv2
 import pytest
 
-from perturbations.suites import registry
-from perturbations.suites.registry import Perturbation
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import Perturbation
 
 PAGES = catalogue.pages()
-VIDEO = registry.perturbations(kind="video")
+VIDEO = suite_registry.perturbations(kind="video")
 
 
 def test_every_perturbation_is_on_its_suite_s_page_and_every_page_in_the_index() -> None:
-    for suite in registry.suites().values():
+    for suite in suite_registry.suites().values():
         page = PAGES[f"{suite.name}.md"]
         assert f"]({suite.name}.md)" in PAGES["README.md"]
         for entry in suite.perturbations:
@@ -47,7 +47,7 @@ def test_tables_have_as_many_cells_in_every_line(name: str) -> None:
 
 def test_pictures_are_drawn_once_and_again_for_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "PICTURES", tmp_path)
-    frames, order = registry.get("mlvp/impulse_noise"), registry.get("msrvtt_p/freeze")
+    frames, order = suite_registry.get("mlvp/impulse_noise"), suite_registry.get("msrvtt_p/freeze")
     drawn = list(catalogue.draw([frames, order]))
     assert drawn == [catalogue.picture_of(frames), catalogue.picture_of(order)]
     assert list(catalogue.draw([frames, order])) == []

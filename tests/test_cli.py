@@ -17,12 +17,13 @@ import yaml
 from test_pipeline import scene
 
 from perturbations.base import storage
-from perturbations.cli import rules
+from perturbations.cli import rule as rules
 from perturbations.cli.main import main, parser
-from perturbations.corpus import checking, recipe, tiers
+from perturbations.corpus import verification
+from perturbations.corpus.plan import recipe, tiers
 from perturbations.manifest import files
-from perturbations.manifest.kinds import SOURCES, VIDEOS
-from perturbations.suites import registry
+from perturbations.manifest.rows import SOURCES, VIDEOS
+from perturbations.suites import suite_registry
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -34,8 +35,8 @@ def run(*arguments: str) -> int:
 def test_list_names_all_and_prints_one_or_the_nearest_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert names == [entry.key for entry in registry.perturbations()]
-    for entry in registry.perturbations():
+    assert names == [entry.key for entry in suite_registry.perturbations()]
+    for entry in suite_registry.perturbations():
         assert run("list", entry.key) == 0
         head, _, text = capsys.readouterr().out.partition("\n")
         facts = yaml.safe_load(text)
@@ -138,10 +139,10 @@ def test_a_name_like_none_brings_none(name: str, capsys: pytest.CaptureFixture[s
 def test_list_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "mlvp", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["key"] for row in rows] == [entry.key for entry in registry.perturbations("mlvp", "video")]
+    assert [row["key"] for row in rows] == [entry.key for entry in suite_registry.perturbations("mlvp", "video")]
     assert run("list", "mlvp/fog", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
-    entry = registry.get("mlvp/fog")
+    entry = suite_registry.get("mlvp/fog")
     for form in entry.forms():
         for severity in form.severities:
             assert shown["variants"][form.variant]["parameters"][str(severity)] == dict(form.parameters(severity))
@@ -207,6 +208,8 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
     monkeypatch.chdir(tmp_path)
     assert run("preview", str(source)) == 0
     assert capsys.readouterr().out.splitlines() == [
+        "made by stand-ins of models, not comparable with published results: mlvp/main_object_occlusion, "
+        "mlvp/style_transfer",
         "left out, because they need several frames, or frames of other videos (--donors): mlvp/event_insertion",
         "in.preview.jpg",
     ]
@@ -223,13 +226,13 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
 
 
 def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path: Path) -> None:
-    from perturbations.corpus import rendering
-    from perturbations.corpus.clean_clips import source_of
-    from perturbations.report import preview
+    from perturbations.corpus.render import rendering
+    from perturbations.corpus.render.clean_clips import source_of
+    from perturbations.pages import preview
 
     row = clips.source_row(clips.write_scene(tmp_path / "in.mp4", scene(130, 48, 64)))
     for key in ("mlvp/h264_compression", "mlvp/gaussian_noise"):
-        entry = registry.get(key)
+        entry = suite_registry.get(key)
         clean, shown = preview.images_of(entry, source_of(row), [], [3], 0)
         whole = recipe.make(entry, 3, seed=0, storage=tiers.UNSTORED)
         planned = rendering.planned_clip(whole, source_of(row))
@@ -243,7 +246,7 @@ def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
     folder = tmp_path / "corpora/d/mlvp/fog/3"
     folder.mkdir(parents=True)
     rows = []
-    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("lossless"))
+    wanted = recipe.make(suite_registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("lossless"))
     for item_id in ("a..b", "wait..."):
         path = folder / f"{storage.file_stem(item_id)}.mp4"
         path.touch()
@@ -252,12 +255,12 @@ def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
     (folder / "out.mp4").touch()
     manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
     files.write(manifest, VIDEOS, rows, {"root": "../../.."})
-    findings = checking.check_manifest(manifest).findings
+    findings = verification.check_manifest(manifest).findings
     assert [Path(finding["file"]).name for finding in findings if "no row names" in finding["problem"]] == ["out.mp4"]
 
 
 def test_verify_names_the_way_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("lossless"))
+    wanted = recipe.make(suite_registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("lossless"))
     manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
     row = clips.video_row(wanted, item_id="a", path="corpora/d/mlvp/fog/3/a.mp4")
     files.write(manifest, VIDEOS, [row], {"root": "../../.."})
@@ -307,7 +310,7 @@ def test_perturbations_has_its_public_names() -> None:
     import perturbations
 
     assert set(perturbations.__all__) >= {"names", "perturb", "read_manifest", "open_clip"}
-    assert perturbations.names("mlvp") == [entry.key for entry in registry.perturbations("mlvp", "video")]
+    assert perturbations.names("mlvp") == [entry.key for entry in suite_registry.perturbations("mlvp", "video")]
     assert isinstance(
         perturbations.perturb(np.zeros((1, 4, 4, 3), np.uint8), "mlvp/fog", 1, seed=0, item_id="", fps=1), np.ndarray
     )

@@ -16,11 +16,13 @@ import perturbations
 from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.progress import no_tick
-from perturbations.corpus import recipe, render_clip, rendering, tiers
-from perturbations.corpus.clean_clips import source_of
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.corpus.render import rendering
+from perturbations.corpus.render.clean_clips import source_of
+from perturbations.corpus.store import stored_clip
 from perturbations.media import encoding, pixels
 from perturbations.media.clip import uniform_indices
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 FFV1, X264 = ("-c:v", "ffv1"), ("-c:v", "libx264", "-preset", "ultrafast", "-qp", "0")
 FULL = ("-color_range", "pc")
@@ -91,7 +93,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def recipe_of(name: str, tier: tiers.Storage = UNSTORED) -> recipe.VideoRecipe:
     key, variant, severity = RECIPES[name]
-    return recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=tier)
+    return recipe.make(suite_registry.get(key), severity, variant=variant, seed=0, storage=tier)
 
 
 def encoded(name: str, source: Path, path: Path) -> Image:
@@ -168,9 +170,9 @@ def test_an_array_gives_what_its_file_gives(
 def test_the_row_is_measured_against_the_source(tier: tiers.Storage, sources: dict[str, Path], tmp_path: Path) -> None:
     source = source_of(clips.source_row(sources["full-range.mp4"]))
     wanted = recipe_of("mpeg1", tier)
-    row = render_clip.produce(wanted, source, tmp_path / f"a{render_clip.extension(wanted) or ''}")
+    row = stored_clip.produce(wanted, source, tmp_path / f"a{stored_clip.extension(wanted) or ''}")
     clean, result = clips.images(source.clip.path), encoded("mpeg1", source.clip.path, tmp_path / "b.mp4")
-    places = uniform_indices(3 if tier["tier"] == "frames" else render_clip.MEASURED_FRAMES, len(clean))
+    places = uniform_indices(3 if tier["tier"] == "frames" else stored_clip.MEASURED_FRAMES, len(clean))
     assert row["psnr_db"] == pytest.approx(psnr_db(clean[sorted(set(places))], result[sorted(set(places))]))
     assert row["psnr_db"] < 40
     assert row["storage_psnr_db"] == math.inf  # what is stored is what was intended

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from looping import each
 
 from perturbations.composed import gallery_sets, official
-from perturbations.composed.builder import Words, build, instruction_for, sampled_blocks, tf_idf, words_of
 from perturbations.composed.labels import kind_of
 from perturbations.composed.split import ComposedQuery, PoolClip, Split, as_text, same_action
+from perturbations.composed.split_builder import Words, build, instruction_for, sampled_blocks, tf_idf, words_of
 
 TAGS = {
     **dict.fromkeys(["cut", "peel", "add", "wash", "remove", "stir"], "VB"),

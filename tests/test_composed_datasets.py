@@ -9,9 +9,9 @@ import pytest
 from test_composed_run import EGOCVR_POOL, parse, split_of, write_egocvr
 
 from perturbations.base.errors import ConfigError
-from perturbations.composed import rules, sources
+from perturbations.composed import sources, split_rules
 from perturbations.composed.gallery_sets import gallery
-from perturbations.corpus import items
+from perturbations.corpus.plan import items
 from perturbations.demo import film
 
 
@@ -41,7 +41,7 @@ def test_egocvrs_pool_may_lie_elsewhere(tmp_path: Path) -> None:
     own = {**settings, "pool": str(pool)}
     sources.check(parse(own), "mine")
     assert len(split_of(own).pool) == 3
-    assert rules.annotation_files(parse(own), "mine") == [settings["annotations"], str(pool)]
+    assert split_rules.annotation_files(parse(own), "mine") == [settings["annotations"], str(pool)]
 
 
 def test_the_official_files_have_their_published_sizes(reference: Path, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from perturbations.composed.language import (
     rewritten,
     temporal_prompt,
 )
-from perturbations.composed.rules import split_settings
 from perturbations.composed.split import ComposedQuery, PoolClip, Split
+from perturbations.composed.split_rules import split_settings
 from perturbations.config import file as config_file
 from perturbations.models import language_model
 

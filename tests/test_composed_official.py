@@ -13,8 +13,8 @@ from perturbations.base.errors import AnnotationError
 from perturbations.composed import gallery_sets, official
 from perturbations.composed.audit import audit
 from perturbations.composed.split import ComposedQuery, PoolClip, Split, overlap, same_action
-from perturbations.evaluation.composed_results import ScoredModel, scenario_rows
-from perturbations.evaluation.rows import CLEAN_SCENARIO, FEATURES, given_run
+from perturbations.evaluation.composed.ways import ScoredModel, scenario_rows
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, FEATURES, given_run
 
 HEADER = "video_clip_id,target_clip_ids,video_clip_narration,target_clip_narration,instruction,modified_captions"
 

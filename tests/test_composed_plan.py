@@ -15,11 +15,11 @@ from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
-from perturbations.corpus import targets
-from perturbations.corpus.sharding import DatasetPlan
-from perturbations.evaluation import composed_plan, planning
-from perturbations.evaluation import paths as evaluation_paths
-from perturbations.evaluation.rows import Run, as_settings, from_settings
+from perturbations.corpus.plan import targets
+from perturbations.corpus.plan.sharding import DatasetPlan
+from perturbations.evaluation.plan import composed_runs, planned_runs
+from perturbations.evaluation.plan import evaluation_files as evaluation_paths
+from perturbations.evaluation.result_rows import Run, as_settings, from_settings
 
 DEMO = {"adapter": "demo", "clips": 8, "families": True}
 SUITES = {
@@ -37,15 +37,15 @@ def planned(**wanted: Any) -> configuration.Config:
 
 def jobs_of(config: configuration.Config) -> dict[str, list[Run]]:
     """The runs of jobs, by the category of the clips' perturbations."""
-    return {job.split("/")[3]: runs for job, runs in composed_plan.jobs(config, "mine").items()}
+    return {job.split("/")[3]: runs for job, runs in composed_runs.jobs(config, "mine").items()}
 
 
 def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
     config = planned(both=["mm_robustness/ocr"])
-    runs = composed_plan.scenarios(config, "mine")
+    runs = composed_runs.scenarios(config, "mine")
     fog, pixelate = ("mlvp", "fog", 3), ("mm_robustness", "pixelate", 5)
     keyboard, ocr = (("mm_robustness", name, 2) for name in ("keyboard", "ocr"))
-    assert [(composed_plan.perturbed(run), *composed_plan.halves(run)) for run in runs] == [
+    assert [(composed_runs.perturbed(run), *composed_runs.halves(run)) for run in runs] == [
         ("nothing", None, None),
         ("clips", fog, None),
         ("clips", pixelate, None),
@@ -54,32 +54,32 @@ def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
         ("both", fog, ocr),
         ("both", pixelate, ocr),
     ]
-    jobs = composed_plan.jobs(config, "mine")
+    jobs = composed_runs.jobs(config, "mine")
     places = "none/clean/clean", "query/mlvp/low", "query/mm_robustness/digital"
     assert [*jobs] == [f"composed/{place}/composed" for place in places]
     assert sorted(map(str, runs)) == sorted(str(run) for members in jobs.values() for run in members)
     assert all(from_settings(as_settings(members)) == members for members in jobs.values())
-    assert composed_plan.text_suites(runs) == ["mm_robustness"]
-    assert composed_plan.instructions(config, "mine", "mm_robustness") == [("keyboard", 2), ("ocr", 2)]
+    assert composed_runs.text_suites(runs) == ["mm_robustness"]
+    assert composed_runs.instructions(config, "mine", "mm_robustness") == [("keyboard", 2), ("ocr", 2)]
 
 
 def test_only_clean_queries_are_asked_when_no_suite_is_named() -> None:
-    (run,) = composed_plan.scenarios(planned(suites=[], text_suites=[]), "mine")
-    assert composed_plan.perturbed(run) == "nothing"
+    (run,) = composed_runs.scenarios(planned(suites=[], text_suites=[]), "mine")
+    assert composed_runs.perturbed(run) == "nothing"
 
 
 def test_what_a_job_reads() -> None:
     config = planned(both=["mm_robustness/ocr"], frames="middle")
     plan = DatasetPlan(("s1", "s2"), {}, 2, 0)
     jobs = jobs_of(config)
-    clean, fog = (composed_plan.inputs(config, jobs[level], lambda name: plan) for level in ("clean", "low"))
+    clean, fog = (composed_runs.inputs(config, jobs[level], lambda name: plan) for level in ("clean", "low"))
     assert clean["clips"] == []
     assert clean["texts"] == fog["texts"] == ["work/mine/composed/mm_robustness/captions/s0.json"]
     assert fog["clips"] == [
         *(f"work/mine/mlvp/fog/3/{shard}.parquet" for shard in plan.shards),
         *(f"corpora/mine/mlvp/fog/3/.{shard}.json" for shard in plan.shards),
     ]
-    assert fog["encoded"] == [f"work/mine/evaluation/{planning.model_key(config)}/middle.safetensors"]
+    assert fog["encoded"] == [f"work/mine/evaluation/{planned_runs.model_key(config)}/middle.safetensors"]
 
 
 def plans(name: str) -> DatasetPlan:

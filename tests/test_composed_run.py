@@ -20,9 +20,9 @@ from perturbations.composed.gallery_sets import NAMES, gallery
 from perturbations.composed.split import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
-from perturbations.corpus import items
-from perturbations.evaluation import composed_plan
-from perturbations.evaluation.rows import CLEAN_SCENARIO, Run, rows_of
+from perturbations.corpus.plan import items
+from perturbations.evaluation.plan import composed_runs
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, Run, rows_of
 from perturbations.manifest import files
 
 EGOCVR_POOL = [("u_0_9", "#C C cuts", "u"), ("u_9_18", "#C C peels", "u"), ("u_20_29", "#C C walks", "u")]
@@ -140,18 +140,19 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The runner, of a model to which words are the direction of the clip that they name last."""
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from perturbations.evaluation import composed_runner, encoding
+    from perturbations.evaluation.composed import composed_jobs
+    from perturbations.evaluation.run import query_encoding
 
     def texts(backbone: object, lines: Sequence[str]) -> Any:
         return np.eye(8, dtype=np.float32)[["abcdefgh".index(line[-1]) for line in lines]]
 
-    monkeypatch.setattr(encoding, "text_vectors", texts)
-    return composed_runner
+    monkeypatch.setattr(query_encoding, "text_vectors", texts)
+    return composed_jobs
 
 
 def clip_features(*names: str) -> Any:
     """One direction per clip."""
-    from perturbations.evaluation.stored_features import StoredFeatures
+    from perturbations.evaluation.features.feature_reading import StoredFeatures
 
     return StoredFeatures(Path(), names, np.eye(8, dtype=np.float32)[["abcdefgh".index(name) for name in names]])
 
@@ -187,7 +188,7 @@ def job(runner: Any, names: str = "abcdef", split: Split = SPLIT, clips: Any = N
 
 def run_of(clips: Any, texts: Any) -> Run:
     """The run of a perturbation of clips, of instructions, of both, or of neither."""
-    return replace(RUN, **composed_plan.scenario_of(clips, texts)._asdict())
+    return replace(RUN, **composed_runs.scenario_of(clips, texts)._asdict())
 
 
 FOG, OCR = ("mlvp", "fog", 5), ("mm_robustness", "ocr", 2)

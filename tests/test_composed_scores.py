@@ -22,10 +22,10 @@ from perturbations.composed.audit import compare_galleries, compared, words
 from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.split import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
-from perturbations.corpus import items
-from perturbations.evaluation import stored_features
-from perturbations.evaluation.composed_results import STRATEGIES, ScoredModel, scenario_rows, settings_of
-from perturbations.evaluation.rows import CLEAN_SCENARIO, FEATURES, Finished, given_run
+from perturbations.corpus.plan import items
+from perturbations.evaluation.composed.ways import STRATEGIES, ScoredModel, scenario_rows, settings_of
+from perturbations.evaluation.features import feature_reading
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, FEATURES, Finished, given_run
 from perturbations.retrieval.composed import AVERAGES, HALVES
 
 POOL = tuple(PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
@@ -130,8 +130,8 @@ def files(tmp_path: Path) -> dict[str, str]:
     """The files of the command: annotations, and features of two models."""
     official.write(SPLIT, tmp_path)
     texts = ["One.", "Two.", "None.", "n 1", "n 0", "n 2"]
-    stored_features.write(tmp_path / "clips.npz", [clip.clip_id for clip in POOL], EYE)
-    stored_features.write(tmp_path / "texts.npz", texts, EYE[:6])
+    feature_reading.write(tmp_path / "clips.npz", [clip.clip_id for clip in POOL], EYE)
+    feature_reading.write(tmp_path / "texts.npz", texts, EYE[:6])
     paths = {"SPLIT": official.ANNOTATIONS, "CLIPS": "clips.npz", "TEXTS": "texts.npz", "OUT": "out", "PAIRS": "p.csv"}
     return {name: str(tmp_path / path) for name, path in paths.items()}
 
@@ -210,7 +210,7 @@ def perturbed(folder: Path, scenario: str, ids: list[str], rows: np.ndarray) -> 
     """The place of a folder with the clean features that lay beside it, and those of a scenario."""
     path = folder / f"{scenario}.npz"
     path.parent.mkdir(parents=True)
-    stored_features.write(path, ids, rows)
+    feature_reading.write(path, ids, rows)
     folder.with_suffix(".npz").rename(folder / "clean.npz")
     return {folder.name.upper(): str(folder)}
 
@@ -296,8 +296,8 @@ def test_webvid_covr_retrieves_from_the_targets_without_the_querys_video(
         "2/c": (("2/c.mp4",), ("A dog, running",)),
     }
     assert sources.read_split(dataset, listing, 0, "webvid") == split
-    stored_features.write(tmp_path / "clips.npz", ["1/a", "1/b", "2/c"], EYE[:3])
-    stored_features.write(tmp_path / "texts.npz", ["Make it blue", "make it red", "turn it into a kite"], EYE[:3])
+    feature_reading.write(tmp_path / "clips.npz", ["1/a", "1/b", "2/c"], EYE[:3])
+    feature_reading.write(tmp_path / "texts.npz", ["Make it blue", "make it red", "turn it into a kite"], EYE[:3])
     about = ["--split", str(path), "--words", "instruction", "--dataset", "webvid_covr", "--model", "BLIP"]
     assert called(files, *about, "--protocol", "egocvr_table_S2", "--shortlist", "20") == 0
     results = read_manifest(tmp_path / "out/results.parquet").query("gallery_name == 'global_targets'")

@@ -14,7 +14,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.config import named_paths
 from perturbations.config import sections as config
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 REPOSITORY = Path(__file__).parents[1]
 PLAIN: dict[str, Any] = {"datasets": {"mine": clips.DATASET}, "suites": {"mlvp": {}}}
@@ -73,7 +73,7 @@ def test_a_whole_number_may_stand_for_a_float(value: float) -> None:
 
 
 def test_every_published_number_may_be_written_out() -> None:
-    for entry in registry.perturbations(kind="video"):
+    for entry in suite_registry.perturbations(kind="video"):
         for form in entry.forms():
             tables = {severity: form.parameters(severity) for severity in form.severities}
             suite = {"variant": form.variant, "parameters": {form.name: tables}}

@@ -19,7 +19,7 @@ from perturbations.base import features
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.corpus import tiers
+from perturbations.corpus.plan import tiers
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -225,3 +225,89 @@ def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
         "config.yaml, line 5: seed",
         "command line: timeout_s",
     ]
+
+
+# --- calls -----------------------------------------------------------------------------------------------------------
+
+MODULE = """configfile: "settings.yaml"
+
+
+module own:
+    snakefile: {snakefile!r}
+    config: config["own"]
+    prefix: {prefix!r}
+
+
+use rule * from own as own_*
+"""
+FOG = PLAIN.replace("mlvp: {}", "mlvp: {perturbations: [fog], severities: [1]}")
+CALLS: dict[str, tuple[list[str], dict[str, str], str]] = {
+    # the words after snakemake, files beside config.yaml, and the whole of what is said of the mistake
+    "target": (["mlvp_mien"], {}, "no target 'mlvp_mien'; did you mean mlvp_mine?"),
+    "target in another order": (["mine_mlvp"], {}, "no target 'mine_mlvp'; did you mean mlvp_mine?"),
+    "target of captions": (["text_mlvp_mine"], {}, "no target 'text_mlvp_mine': mlvp perturbs no captions."),
+    "target of another suite": (["tampering_mine"], {}, "no target 'tampering_mine': `suites` has no tampering"),
+    "command line": (
+        ["mlvp_mine", "--config", "suites={mlvp: {severities: [6], perturbations: [fogg]}}"],
+        {},
+        "  command line: suites.mlvp.severities.0: must be a whole number from 1 to 5, not 6\n"
+        "  command line: suites.mlvp.perturbations.0: unknown 'fogg'",
+    ),
+    "profile": (
+        ["mlvp_mine", "--profile", "mine"],
+        {"mine/config.yaml": "configfile: [more.yaml]\n", "more.yaml": "seed: '0'\n"},
+        "  more.yaml, line 1: seed: must be a whole number",
+    ),
+    "files": (
+        [],
+        {"config.yaml": FOG.replace("captions.csv", "caption.csv").replace("[1]", "['1']")},
+        "  config.yaml, line 2: datasets.mine.annotations: no such file: caption.csv; did you mean captions.csv?\n"
+        "  config.yaml, line 4: suites.mlvp.severities.0: must be a whole number from 1 to 5, without quotes",
+    ),
+    "columns": (["mlvp_mine"], {"captions.csv": "video_id,sentence\na,b\n"}, "has no column 'item_id'"),
+    "no captions": (["mlvp_mine"], {"captions.csv": "item_id,caption\n"}, "lists no item"),
+    "no configuration": (["mlvp_mine"], {"config.yaml": ""}, "config.yaml: keys are expected at the top"),
+    "module": (
+        ["own_mlvp_mine"],
+        {"Snakefile": MODULE.replace("{prefix!r}", "'results/x'"), "settings.yaml": "seed: 3\nown:\n"},
+        "  settings.yaml, line 6: suites.mlvp.perturbations.0: unknown 'fogg'",
+    ),
+    "prefix": (
+        ["-n"],
+        {"Snakefile": MODULE.replace("{prefix!r}", "'work/x'"), "settings.yaml": "own:\n"},
+        "prefix: work/x: ",
+    ),
+    "what is in the way": (
+        ["mlvp_mine"],
+        {"work/plugins.json/x": ""},
+        "cannot write work/plugins.json: Is a directory",
+    ),
+    "plugin": (["mlvp_mine"], {"config.yaml": FOG + "plugins: [~/none.py]\n"}, "plugins.0: "),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_call_ends_with_its_mistakes_alone(name: str, tmp_path: Path) -> None:
+    words, texts, said = CALLS[name]
+    section = "".join(
+        f"  {line}\n" for line in FOG.replace("fog]", "fogg]" if name == "module" else "fog]").splitlines()
+    )
+    files = {"config.yaml": FOG, "captions.csv": "item_id,caption\na,b\n", "clips/a.mp4": "", **texts}
+    files.setdefault("Snakefile", f"include: {str(REPOSITORY / 'Snakefile')!r}\n")
+    for file, text in files.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        text = text.replace("{snakefile!r}", repr(str(REPOSITORY / "workflow/Snakefile")))
+        (tmp_path / file).write_text(text + section if file == "settings.yaml" else text)
+    output = preloaded.snakemake(tmp_path, "-n", *words, status=1)
+    assert said in output
+    assert not re.search('Traceback|Exception|File "|WorkflowError|Error in file', output), output
+
+
+def test_numbers_of_the_command_line_are_numbers(tmp_path: Path) -> None:
+    for name, text in {"config.yaml": FOG, "captions.csv": "item_id,caption\na,b\n"}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "clips").mkdir()
+    (tmp_path / "clips/a.mp4").touch()
+    values = ("suites={mlvp: {severities: [1, 3]}}", 'storage={"tier": "frames", "num_frames": 20}')
+    words = ("--snakefile", str(REPOSITORY / "Snakefile"), "-n", "mlvp_mine", "--config", *values)
+    assert "mlvp on mine: 1 video x 2 = 2 videos" in preloaded.snakemake(tmp_path, *words)

@@ -23,17 +23,17 @@ from test_pipeline import scene
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
-from perturbations.corpus import caption_recipes, recipe, tiers
-from perturbations.evaluation.rows import RESULTS
+from perturbations.corpus.plan import caption_recipes, recipe, tiers
+from perturbations.evaluation.result_rows import RESULTS
 from perturbations.manifest import files, locations, sets
-from perturbations.manifest.kinds import CAPTIONS, QUARANTINE, TEXTS, VIDEOS, CaptionRow, QuarantineRow, VideoRow
+from perturbations.manifest.rows import CAPTIONS, QUARANTINE, TEXTS, VIDEOS, CaptionRow, QuarantineRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip, uniform_indices
-from perturbations.report import preview, previews
-from perturbations.report.captions_page import captions_page, compared
-from perturbations.report.corpus_page import corpus_page
-from perturbations.report.index import index
-from perturbations.suites import registry
+from perturbations.pages import clip_previews, preview
+from perturbations.pages.captions_page import captions_page, compared
+from perturbations.pages.corpus_page import corpus_page
+from perturbations.pages.index import index
+from perturbations.suites import suite_registry
 
 NAMES = ("gaussian_noise", "translate", "mpeg2", "sampling")  # translate changes the size, sampling the length
 TIERS = {
@@ -58,7 +58,7 @@ def corpus_of(root: Path, tier: tiers.Storage, *items: str) -> Path:
         source = clips.source_row(path, item)
         for name in NAMES:
             for severity in (1, 5):
-                wanted = recipe.make(registry.get(f"msrvtt_p/{name}"), severity, seed=0, storage=tier)
+                wanted = recipe.make(suite_registry.get(f"msrvtt_p/{name}"), severity, seed=0, storage=tier)
                 folder = root / "corpora" / name / str(severity)
                 part = root / "work" / name / f"{severity}.parquet"
                 rows += clips.video_rows(wanted, [source], root=root, folder=folder, part=part)
@@ -287,9 +287,9 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_large_corpus_is_shown_by_a_sample() -> None:
     counts = {f"{number:05d}": 2 for number in range(5000)} | {"part": 1}
-    assert previews.chosen(counts) == ["00000", "02500"]
-    assert previews.chosen({"b": 1, "a": 1}) == ["a", "b"]
-    assert previews.chosen({}) == []
+    assert clip_previews.chosen(counts) == ["00000", "02500"]
+    assert clip_previews.chosen({"b": 1, "a": 1}) == ["a", "b"]
+    assert clip_previews.chosen({}) == []
 
 
 # --- perturbed captions -----------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def test_the_page_of_captions_shows_a_sample_at_every_severity(tmp_path: Path) -
     path = tmp_path / "manifests" / "d" / "mm_robustness" / "captions.parquet"
     rows = []
     for severity in (1, 7):
-        wanted = caption_recipes.make(registry.get("mm_robustness/keyboard"), severity)
+        wanted = caption_recipes.make(suite_registry.get("mm_robustness/keyboard"), severity)
         for number in range(60):
             texts = {"source_text": f"ball {number}", "text": f"bsll {severity}", "changed": number % 4 == 0}
             rows.append(clips.text_row(wanted, caption_id=f"{number:02d}", item_id="a", **texts))

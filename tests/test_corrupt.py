@@ -16,11 +16,11 @@ from PIL import Image
 
 import perturbations
 from perturbations.base.errors import MediaError, UnknownPerturbationError
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 FRAMES = np.random.default_rng(0).integers(0, 256, (3, 40, 56, 3), np.uint8)
 PICTURE = FRAMES[0]
-VIDEO = registry.perturbations(kind="video")
+VIDEO = suite_registry.perturbations(kind="video")
 OF_FRAMES = [entry for entry in VIDEO if not entry.applies_to_one_frame and not entry.encodes]
 
 
@@ -38,16 +38,16 @@ def test_a_picture_gives_a_picture(name: str, tmp_path: Path) -> None:
     path = tmp_path / "a photograph.png"
     Image.fromarray(PICTURE).save(path)
     clean = PICTURE.copy()
-    corrupted = perturbations.corrupt(PICTURE, name, 2, seed=1, item_id="a")
+    corrupted = perturbations.corrupt(PICTURE, name, 1, seed=1, item_id="a")
     assert np.array_equal(PICTURE, clean)
     assert corrupted.ndim == 3
     assert corrupted.dtype == np.uint8
-    expected = perturbations.perturb(PICTURE[None], name, 2, seed=1, item_id="a", fps=25)
+    expected = perturbations.perturb(PICTURE[None], name, 1, seed=1, item_id="a", fps=25)
     assert np.array_equal(corrupted[None], expected)
-    of_pillow = perturbations.corrupt(Image.fromarray(PICTURE), name, 2, seed=1, item_id="a")
+    of_pillow = perturbations.corrupt(Image.fromarray(PICTURE), name, 1, seed=1, item_id="a")
     assert isinstance(of_pillow, Image.Image)
     assert np.array_equal(corrupted, np.asarray(of_pillow))
-    assert np.array_equal(corrupted, perturbations.corrupt(str(path), name, 2, seed=1, item_id="a"))
+    assert np.array_equal(corrupted, perturbations.corrupt(str(path), name, 1, seed=1, item_id="a"))
 
 
 TURNED = Image.Exif()
@@ -126,7 +126,7 @@ def test_16_bits_of_colour_are_not_cut_to_8_in_silence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", OF_FRAMES, ids=lambda entry: entry.key)
-def test_what_moves_frames_needs_a_clip(entry: registry.Perturbation) -> None:
+def test_what_moves_frames_needs_a_clip(entry: suite_registry.Perturbation) -> None:
     with pytest.raises(MediaError, match=f"{entry.key} .* needs a clip, not a picture"):
         perturbations.corrupt(PICTURE, entry.key, 3)
 
@@ -144,8 +144,8 @@ def test_a_name_without_its_suite() -> None:
 
 def test_what_is_asked_by_name() -> None:
     every = perturbations.names() + perturbations.names(kind="text")
-    assert every == [entry.key for kind in ("video", "text") for entry in registry.perturbations(None, kind)]
-    assert perturbations.names("tampering") == [entry.key for entry in registry.perturbations("tampering")]
+    assert every == [entry.key for kind in ("video", "text") for entry in suite_registry.perturbations(None, kind)]
+    assert perturbations.names("tampering") == [entry.key for entry in suite_registry.perturbations("tampering")]
     for name in every:
         of_name = perturbations.severities(name)
         assert of_name == tuple(range(1, len(of_name) + 1))

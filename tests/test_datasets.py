@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from looping import each
 
 from perturbations.base.errors import AnnotationError, ConfigError
-from perturbations.corpus import items as reading
-from perturbations.datasets import lsmdc, registry
+from perturbations.corpus.plan import items as reading
+from perturbations.datasets import adapter_registry, lsmdc
+from perturbations.datasets.adapter_registry import Dataset
 from perturbations.datasets.listing import Rejected
-from perturbations.datasets.registry import Dataset
 
 
 def dataset(folder: Path, adapter: str, annotations: str | bytes, name: str, **keys: Any) -> Dataset:
@@ -243,7 +243,7 @@ def test_msrvtts_official_json_has_its_sentences_by_the_splits_of_their_videos(
         texts = {name: (f"a {name[-1]}", f"b {name[-1]}") for name in names}
         assert {item.item_id: item.texts for item in listing.items} == texts
         assert all((item.start_s, item.files[0]) == (None, f"{item.item_id}.mp4") for item in listing.items)
-        assert registry.split_of(config) == (key or "test")
+        assert adapter_registry.split_of(config) == (key or "test")
     with pytest.raises(AnnotationError, match="entries below 'train', 'validate', none below 'test'"):
         reading.read(
             "d", dataset(tmp_path, adapter, json.dumps(videodatainfo("train", "validate")), "a.json", **columns)

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 from perturbations import retrieval
 from perturbations.demo import encoder, film
-from perturbations.evaluation.backbone import LoadedBackbone, load
+from perturbations.evaluation.models.encoder_loading import LoadedBackbone, load
 from perturbations.tta import adapt, encode_gallery, frames
 
 SMALL = encoder.Training(

@@ -23,8 +23,8 @@ import perturbations
 from perturbations import retrieval, tta
 from perturbations.base import errors
 from perturbations.cli.main import parser
-from perturbations.evaluation.protocols import registry as protocols
-from perturbations.suites import published, registry
+from perturbations.evaluation.published import protocols
+from perturbations.suites import published_cells, suite_registry
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -147,7 +147,7 @@ def options() -> set[str]:
 def is_planned(words: list[str]) -> None:
     """Snakemake takes the words, and its targets are those of a suite or an evaluation."""
     targets = snakemake_parser().parse_args(words).targets
-    kinds = "|".join([*registry.suites(), "tta", "evaluate", "composed", "perturbed", "mine", "lamps"])
+    kinds = "|".join([*suite_registry.suites(), "tta", "evaluate", "composed", "perturbed", "mine", "lamps"])
     known = re.compile(
         rf"(\w+_)?({kinds})_\S+|report|egocvr|msrvtt_p|youcook2_p|all|check_model|manifests/\S+|work/\S+|TARGET"
     )
@@ -171,7 +171,7 @@ def test_each_line_of_the_papers_names_a_way_that_there_is_or_a_reason() -> None
     answers = {(line.paper, number): line.answer for line, number in every}
     assert len(answers) == len(every)
     reached: dict[tuple[str, str], bool] = {}
-    for cell in published.cells():
+    for cell in published_cells.cells():
         own = protocols.papers()[cell.paper]
         reached.setdefault((own["title"], cell.table), False)
         reached[own["title"], cell.table] |= cell.status in ("shown", "needs features")
@@ -197,9 +197,9 @@ def test_what_follows_from_the_code_is_up_to_date_and_else_noticed(
     """After a change: `python docs/generate.py`. A suite that README lacks, and another version of one measured."""
     assert [str(path.relative_to(ROOT)) for path in generate.stale()] == []
     assert (generate.undocumented_keys(), generate.outdated()) == ([], [])
-    known, block = registry.suites(), generate.of_suites()
+    known, block = suite_registry.suites(), generate.of_suites()
     monkeypatch.setattr(
-        registry, "suites", lambda: {**known, "new": dataclasses.replace(known["mlvp"], reference="Nobody")}
+        suite_registry, "suites", lambda: {**known, "new": dataclasses.replace(known["mlvp"], reference="Nobody")}
     )
     assert generate.of_suites() != block
     row, *others = generate._measured()
@@ -251,7 +251,7 @@ def test_every_public_name_is_in_the_reference_and_every_suite_in_the_menu(site:
     public += [name for name, value in vars(errors).items() if isinstance(value, type) and name.endswith("Error")]
     assert [name for name in public if not re.search(rf'id="perturbations[.\w]*\.{name}"', text)] == []
     text = (site / "index.html").read_text(encoding="utf-8")
-    assert [name for name in registry.suites() if f'href="catalogue/{name}.html"' not in text] == []
+    assert [name for name in suite_registry.suites() if f'href="catalogue/{name}.html"' not in text] == []
 
 
 def test_the_menu_leads_to_examples_of_both_pages(site: Path) -> None:

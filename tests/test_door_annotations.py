@@ -12,10 +12,10 @@ from looping import each
 from test_datasets import WRITERS, dataset, folder_dataset
 
 from perturbations.base.errors import AnnotationError
-from perturbations.corpus import items as reading
+from perturbations.corpus.plan import items as reading
 from perturbations.datasets import folder
 from perturbations.datasets import listing as listings
-from perturbations.datasets.registry import Dataset
+from perturbations.datasets.adapter_registry import Dataset
 
 # --- what is wrong with a file -----------------------------------------------------------------------------------
 

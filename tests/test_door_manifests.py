@@ -27,10 +27,13 @@ from perturbations import read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import ManifestError, MediaError, PerturbationError
 from perturbations.cli.main import main
-from perturbations.corpus import caption_recipes, checking, clean_clips, clip_rows, recipe, render_clip, tiers
-from perturbations.evaluation.rows import RESULTS
+from perturbations.corpus import verification
+from perturbations.corpus.plan import caption_recipes, recipe, tiers
+from perturbations.corpus.render import clean_clips
+from perturbations.corpus.store import clip_rows, stored_clip
+from perturbations.evaluation.result_rows import RESULTS
 from perturbations.manifest import files, parquet, sets
-from perturbations.manifest.kinds import (
+from perturbations.manifest.rows import (
     CAPTIONS,
     COMPLETE,
     MISSING,
@@ -46,8 +49,8 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.models.guides.registry import Known
-from perturbations.suites import registry
+from perturbations.models.guides.guide_registry import Known
+from perturbations.suites import suite_registry
 
 # --- files that are no manifest, damaged or edited --------------------------------------------------------------------
 
@@ -193,14 +196,14 @@ class Corpus:
         (root / "videos").mkdir(parents=True)
         path = clips.make(root / "videos/it.mp4")
         source = replace(clips.source_row(path), path="videos/it.mp4")
-        self.recipe = recipe.make(registry.get(key), 3, seed=0, storage=tier or tiers.stored_video("high"))
+        self.recipe = recipe.make(suite_registry.get(key), 3, seed=0, storage=tier or tiers.stored_video("high"))
         self.folder = root / "corpora/data/mlvp" / self.recipe.perturbation / "3"
-        target = render_clip.target_of(self.recipe, self.folder, "it")
+        target = stored_clip.target_of(self.recipe, self.folder, "it")
         row = clip_rows.expected_video(
             self.recipe, source, target.relative_to(root).as_posix() if target else None, Known()
         )
         clip = clean_clips.source_with_facts(self.recipe, replace(source, path=str(path)))
-        self.row = clip_rows.complete(row, render_clip.produce(self.recipe, clip, target or root))
+        self.row = clip_rows.complete(row, stored_clip.produce(self.recipe, clip, target or root))
         self.file = target
         self.path = root / "manifests/data/mlvp/videos.parquet"
         self._write(source)
@@ -260,8 +263,8 @@ def refusals(corpus: Corpus) -> dict[str, str]:
 
 def run_verify(corpus: Corpus) -> None:
     """Raise what verifying finds."""
-    if findings := checking.check_manifest(corpus.path, render=True, stall_limit_s=60).findings:
-        raise ManifestError("; ".join(map(checking.line_of, findings)))
+    if findings := verification.check_manifest(corpus.path, render=True, stall_limit_s=60).findings:
+        raise ManifestError("; ".join(map(verification.line_of, findings)))
 
 
 def altered(corpus: Corpus, change: Callable[[dict[str, Any]], None]) -> str:
@@ -340,7 +343,7 @@ def test_nothing_is_deleted_behind_a_link_of_the_corpus(corpus: Corpus, tmp_path
 @pytest.mark.parametrize("name", ["../../elsewhere", "/etc", "a/b", "a\\b", "."])
 def test_a_donors_corpus_is_a_name(name: str, tmp_path: Path) -> None:
     guided = recipe.make(
-        registry.get("mlvp/event_insertion"), 1, variant="paper", seed=0, storage=tiers.UNSTORED, donors="data"
+        suite_registry.get("mlvp/event_insertion"), 1, variant="paper", seed=0, storage=tiers.UNSTORED, donors="data"
     )
     assert recipe.parse(guided.text) == guided
     described = json.loads(guided.text)
@@ -459,7 +462,7 @@ def test_errors_cannot_move_a_terminals_cursor(tmp_path: Path, capsys: pytest.Ca
 
 
 def a_video_row(dataset: str) -> VideoRow:
-    wanted = recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=tiers.UNSTORED)
+    wanted = recipe.make(suite_registry.get("mlvp/fog"), 1, seed=0, storage=tiers.UNSTORED)
     return clips.video_row(wanted, dataset=dataset, item_id="a", source_path=dataset)
 
 
@@ -469,7 +472,7 @@ def test_a_card_is_what_it_says(text: str) -> None:
 
     listed = sets.Listed(listed=1, listed_sha256="0", complete=1, quarantined=0, missing=0)
     about = {"dataset": text, "package_version": text, "config_digest": text}
-    document = corpus_card.card(registry.suite("mlvp"), tally.Tally().counted([a_video_row(text)]), listed, about)
+    document = corpus_card.card(suite_registry.suite("mlvp"), tally.Tally().counted([a_video_row(text)]), listed, about)
     _, front, body = document.split("---\n", 2)
     assert set(yaml.safe_load(front)) == {"pretty_name", "task_categories", "tags"}
     assert "<script" not in body.replace("\\<", "")
@@ -480,9 +483,9 @@ def test_a_card_is_what_it_says(text: str) -> None:
 
 @each("text", HOSTILE)
 def test_a_page_of_captions_in_a_browser_quotes_them(text: str, tmp_path: Path) -> None:
-    from perturbations.report.captions_page import captions_page
+    from perturbations.pages.captions_page import captions_page
 
-    wanted = caption_recipes.make(registry.get("mm_robustness/keyboard"), 1)
+    wanted = caption_recipes.make(suite_registry.get("mm_robustness/keyboard"), 1)
     texts = {"source_text": f"a {text}", "text": f"b {text}"}
     row = clips.text_row(wanted, dataset=text, caption_id=text, item_id="a", **texts)
     others = [replace(row, perturbation=text, level=text), replace(row, suite=text)]
@@ -501,7 +504,7 @@ def test_the_page_escapes_what_it_lists(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from synthetic_results import result
 
-    from perturbations.evaluation.page import page
+    from perturbations.evaluation.page import evaluation_page
 
     rows = []
     for text in HOSTILE:
@@ -509,7 +512,7 @@ def test_the_page_escapes_what_it_lists(tmp_path: Path) -> None:
         perturbed = {"suite": text, "perturbation": text, "severity": 1, "category": text}
         rows += [result("none", 2.0, setting=text, **about), result("none", 1.0, setting=text, **about, **perturbed)]
     files.write(tmp_path / "r.parquet", RESULTS, rows)
-    page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
+    evaluation_page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert html.count("<script") == 1, "its own"
     assert "onerror=alert" not in html or "&gt;&lt;img" in html

@@ -20,7 +20,7 @@ from looping import each
 
 from perturbations.base import limits, storage
 from perturbations.base.errors import MediaError
-from perturbations.corpus.clean_clips import source_of
+from perturbations.corpus.render.clean_clips import source_of
 from perturbations.media import decoding, framefile, probing
 from perturbations.media.clip import MediaClip
 from perturbations.models.guides import frost

@@ -30,7 +30,7 @@ class Pwned:
 @pytest.mark.parametrize("form", ["pickle", "torch"])
 def test_a_checkpoint_runs_no_code(suffix: str, form: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from perturbations.base.checkpoints import read_weights
+    from perturbations.models.checkpoints import read_weights
 
     path, mark = tmp_path / f"a{suffix}", tmp_path / "pwned"
     if form == "pickle":
@@ -54,7 +54,7 @@ LYING = json.dumps({"a": {"dtype": "F32", "shape": [2**40, 2**40], "data_offsets
 )
 def test_safetensors_with_a_lying_header_are_refused(data: bytes, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from perturbations.base.checkpoints import read_weights
+    from perturbations.models.checkpoints import read_weights
 
     (tmp_path / "a.safetensors").write_bytes(data)
     with pytest.raises(ConfigError, match="no sound safetensors file|holds no named weights"):
@@ -78,7 +78,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_model_whose_config_is_wrong_is_refused(name: str, model_folder: Path) -> None:
-    from perturbations.evaluation import backbone
+    from perturbations.evaluation.models import encoder_loading
 
     changes, reason = CONFIGS[name]
     path = model_folder / "config.json"
@@ -87,21 +87,21 @@ def test_a_model_whose_config_is_wrong_is_refused(name: str, model_folder: Path)
         config[key] = {**config[key], **value} if isinstance(value, dict) and key in config else value
     path.write_text(json.dumps(config))
     with pytest.raises(ConfigError, match=reason):
-        backbone.load_encoder("clip4clip", str(model_folder))
+        encoder_loading.load_encoder("clip4clip", str(model_folder))
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[]", "null", "", "\x80", "{}"])
 def test_a_config_that_is_none_is_refused(text: str, model_folder: Path) -> None:
-    from perturbations.evaluation import backbone
+    from perturbations.evaluation.models import encoder_loading
 
     (model_folder / "config.json").write_text(text, encoding="latin-1")
     with pytest.raises(ConfigError, match="does not say what it is"):
-        backbone.load_encoder("clip4clip", str(model_folder))
+        encoder_loading.load_encoder("clip4clip", str(model_folder))
 
 
 def test_a_models_own_code_is_not_run(model_folder: Path, tmp_path: Path) -> None:
-    from perturbations.base import checkpoints
-    from perturbations.evaluation import backbone
+    from perturbations.evaluation.models import encoder_loading
+    from perturbations.models import checkpoints
 
     mark = tmp_path / "pwned"
     (model_folder / "evil.py").write_text(f"open({str(mark)!r}, 'w')\nclass Evil: pass\n")
@@ -109,7 +109,7 @@ def test_a_models_own_code_is_not_run(model_folder: Path, tmp_path: Path) -> Non
     config = json.loads(path.read_text())
     auto = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"}
     path.write_text(json.dumps({**config, "auto_map": auto}))
-    backbone.load_encoder("clip4clip", str(model_folder))
+    encoder_loading.load_encoder("clip4clip", str(model_folder))
     path = model_folder / "tokenizer_config.json"
     path.write_text(json.dumps({"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil", None]}}))
     transformers = pytest.importorskip("transformers")
@@ -119,12 +119,12 @@ def test_a_models_own_code_is_not_run(model_folder: Path, tmp_path: Path) -> Non
 
 
 def test_pickled_weights_beside_no_safetensors_are_not_loaded(model_folder: Path, tmp_path: Path) -> None:
-    from perturbations.evaluation import backbone
+    from perturbations.evaluation.models import encoder_loading
 
     (model_folder / "model.safetensors").unlink()
     (model_folder / "pytorch_model.bin").write_bytes(pickle.dumps(Pwned(tmp_path / "pwned")))
     with pytest.raises(ConfigError, match="holds no \\*.safetensors file"):
-        backbone.load_encoder("clip4clip", str(model_folder))
+        encoder_loading.load_encoder("clip4clip", str(model_folder))
     assert not (tmp_path / "pwned").exists()
 
 

@@ -35,7 +35,7 @@ from test_media import VARIABLE
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.corpus import render_clip
+from perturbations.corpus.store import stored_clip
 from perturbations.media import decoding, encoding, pixels, probing
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
 
@@ -79,7 +79,7 @@ def test_high_keeps_40_db_of_noise(size: tuple[int, int], tmp_path: Path) -> Non
     path = tmp_path / "a.mp4"
     clip = noise(7, *size)
     encoded(path, clip, "high")
-    distortion = render_clip.Distortion(structural=False)
+    distortion = stored_clip.Distortion(structural=False)
     for original, stored in zip(clip, images(path), strict=True):
         distortion.add(original, stored)
     assert 40 <= distortion.psnr_db < math.inf

@@ -15,22 +15,23 @@ import tiny_models
 
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
-from perturbations.corpus import caption_recipes as caption_recipes
-from perturbations.corpus import clip_rows as manifest_rows
-from perturbations.corpus import mixes, recipe, tiers
-from perturbations.evaluation import backbone, encoding, results, runner, scenarios
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.jobs import clean_rows
-from perturbations.evaluation.method_settings import parameters_of
-from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, Run, key_of, order_of, places_of
+from perturbations.corpus.captions import mixes
+from perturbations.corpus.plan import caption_recipes, recipe, tiers
+from perturbations.corpus.store import clip_rows as manifest_rows
+from perturbations.evaluation.evaluation_jobs import clean_rows
+from perturbations.evaluation.models import encoder_loading
+from perturbations.evaluation.plan import planned_runs as evaluation
+from perturbations.evaluation.plan.method_settings import parameters_of
+from perturbations.evaluation.result_rows import RANKS, RESULTS, RankRow, ResultRow, Run, key_of, order_of, places_of
+from perturbations.evaluation.run import query_encoding, retrieval_of_scenario, run_journal, runner
 from perturbations.manifest import files
-from perturbations.manifest.kinds import SOURCES, CaptionRow, CompleteSource, SourceRow, TextRow
-from perturbations.models.guides.registry import Known
+from perturbations.manifest.rows import SOURCES, CaptionRow, CompleteSource, SourceRow, TextRow
+from perturbations.models.guides.guide_registry import Known
 from perturbations.retrieval import matrices
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 from perturbations.tta import gallery, rescoring
 from perturbations.tta.gallery import Gallery
-from perturbations.tta.methods.registry import methods, title_of
+from perturbations.tta.methods.method_registry import methods, title_of
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -48,7 +49,7 @@ def caption(caption_id: str, item_id: str) -> CaptionRow:
 
 
 def perturbed_caption(caption_id: str, item_id: str, *, accepted: bool = True) -> TextRow:
-    wanted = caption_recipes.make(registry.get("mm_robustness/word_swap"), 3)
+    wanted = caption_recipes.make(suite_registry.get("mm_robustness/word_swap"), 3)
     columns = {"caption_id": caption_id, "item_id": item_id, "text": f"text {caption_id}", "recipe_id": caption_id}
     return clips.text_row(wanted, **columns, accepted=accepted)
 
@@ -78,8 +79,10 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The items whose clips are read from now on, in order."""
     names: list[str] = []
-    sampled = encoding.Clip.sampled
-    monkeypatch.setattr(encoding.Clip, "sampled", lambda clip, *how: names.append(clip.item_id) or sampled(clip, *how))
+    sampled = query_encoding.Clip.sampled
+    monkeypatch.setattr(
+        query_encoding.Clip, "sampled", lambda clip, *how: names.append(clip.item_id) or sampled(clip, *how)
+    )
     return names
 
 
@@ -124,16 +127,16 @@ def run(
     rows: Sequence[CompleteSource],
     folder: Path,
     name: str = "journal",
-    perturbed: scenarios.Perturbed | None = None,
+    perturbed: retrieval_of_scenario.Perturbed | None = None,
     captions: Sequence[CaptionRow] = CAPTIONS,
 ) -> tuple[list[ResultRow], list[RankRow]]:
-    loaded = backbone.load(str(model), num_frames=3)
-    clean = scenarios.Clean(rows, captions)
+    loaded = encoder_loading.load(str(model), num_frames=3)
+    clean = retrieval_of_scenario.Clean(rows, captions)
     encoded: dict[evaluation.Modality, Any] = {}
     for modality in evaluation.MODALITIES:
         path = folder / f"{modality}.safetensors"
-        encoding.write(path, loaded, clean, modality, 3)
-        encoded[modality] = encoding.read(path, loaded, modality)
+        query_encoding.write(path, loaded, clean, modality, 3)
+        encoded[modality] = query_encoding.read(path, loaded, modality)
     given = runner.EvaluationJob(loaded, clean, encoded, perturbed or (lambda run, modality: ([], "")))
     return given.evaluate(runs, folder / f"{name}.jsonl")
 
@@ -168,7 +171,7 @@ def test_no_block_of_memory_changes_a_rank(
     """By every method; the batch is part of the run, and the blocks of clips, items, pairs and rows are not."""
     ranks: dict[int, list[tuple[str, str, int]]] = {}
     for block in (2, 3, 10**6):
-        for module, name in ((gallery, "CHUNK"), (encoding, "_CHUNK"), (rescoring, "ROWS"), (matrices, "_BLOCK")):
+        for module, name in ((gallery, "CHUNK"), (query_encoding, "_CHUNK"), (rescoring, "ROWS"), (matrices, "_BLOCK")):
             monkeypatch.setattr(module, name, block)
         made = run(job(direction, METHODS), model, rows, tmp_path / str(block))[1]
         ranks[block] = [(row.method, row.query_id, row.rank) for row in made]
@@ -243,13 +246,13 @@ def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
     same = [perturbed_caption(name, name) for name in "abcde"]
     names = ["none", "dsl", "tcr"]
     _, clean_ranks = run(job("v2t", names, [1, 2]), model, rows, tmp_path, "clean")
-    encode, encoded = encoding.encoded, []
+    encode, encoded = query_encoding.encoded, []
 
     def counted(given: Any, items: Sequence[Any], *arguments: Any) -> Any:
         encoded.append([type(item).__name__ for item in items])
         return encode(given, items, *arguments)
 
-    monkeypatch.setattr(encoding, "encoded", counted)
+    monkeypatch.setattr(query_encoding, "encoded", counted)
     reads.clear()
     given = job("v2t", names, [1, 2], **SWAPPED)
     results, ranks = run(given, model, rows, tmp_path, "gallery", lambda run, modality: (same, modality))
@@ -265,7 +268,7 @@ def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
 def test_both_sides_of_a_combination_are_perturbed(
     direction: str, model: Path, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
-    wanted = recipe.make(registry.get("msrvtt_p/jumble"), 3, seed=0, storage=tiers.UNSTORED)
+    wanted = recipe.make(suite_registry.get("msrvtt_p/jumble"), 3, seed=0, storage=tiers.UNSTORED)
     videos = [
         replace(
             mixes._clean_row(0.2, clips.video_row(wanted, item_id=row.item_id), row), perturbation="jumble", severity=3
@@ -322,9 +325,9 @@ def test_an_evaluation_without_a_complete_clip_stops_with_one_message(tmp_path: 
     ],
 )
 def test_results_say_whose_severities_they_have(changed: dict[str, str], facts: dict[str, str]) -> None:
-    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.UNSTORED)
+    wanted = recipe.make(suite_registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.UNSTORED)
     published = manifest_rows.expected_video(wanted, source("a"), None, Known())
-    backends = results.backends(None, [published, replace(published, **changed)])
+    backends = run_journal.backends(None, [published, replace(published, **changed)])
     assert backends == {"retrieval": "demo_encoder"} | facts
 
 
@@ -337,12 +340,12 @@ def of_weights(sha256: str) -> Any:
 
 def test_a_gallery_of_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = torch.arange(12.0).reshape(2, 3, 2)
-    monkeypatch.setattr(encoding, "encoded", lambda *_: Gallery("t2v", rows))
+    monkeypatch.setattr(query_encoding, "encoded", lambda *_: Gallery("t2v", rows))
     path = tmp_path / "clips.safetensors"
-    encoding.write(path, of_weights("old"), scenarios.Clean([source("a")], []), "clips", 3)
-    assert torch.equal(encoding.read(path, of_weights("old"), "clips").features, rows)
+    query_encoding.write(path, of_weights("old"), retrieval_of_scenario.Clean([source("a")], []), "clips", 3)
+    assert torch.equal(query_encoding.read(path, of_weights("old"), "clips").features, rows)
     with pytest.raises(ManifestError, match="encoded with other weights.*run snakemake again, which encodes"):
-        encoding.read(path, of_weights("new"), "clips")
+        query_encoding.read(path, of_weights("new"), "clips")
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(ManifestError, match="holds no encoded clips"):
-        encoding.read(path, of_weights("old"), "clips")
+        query_encoding.read(path, of_weights("old"), "clips")

@@ -38,14 +38,14 @@ def test_queries_reserve_their_frames(tmp_path: Path, monkeypatch: pytest.Monkey
     pytest.importorskip("torch")
     import numpy as np
 
-    from perturbations.evaluation import encoding
-    from perturbations.evaluation.processors import Images
+    from perturbations.evaluation.models.preprocessing import Images
+    from perturbations.evaluation.run import query_encoding
 
     pixels = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
-    monkeypatch.setattr(encoding.Clip, "sampled", lambda *_: pixels)
+    monkeypatch.setattr(query_encoding.Clip, "sampled", lambda *_: pixels)
     reserved: list[int] = []
     monkeypatch.setattr(storage, "reserve", lambda path, size: reserved.append(size) or path.write_bytes(bytes(size)))
-    clips = encoding.Clips([None, None, None], 2, Images(4), tmp_path)  # type: ignore[list-item]
+    clips = query_encoding.Clips([None, None, None], 2, Images(4), tmp_path)  # type: ignore[list-item]
     assert reserved == [3 * 2 * 3 * 4 * 4]
     assert len(clips) == 3
     assert (clips.batch(slice(0, 3)).values[2].numpy() == Images(4).resized(pixels)).all()

@@ -23,9 +23,9 @@ from tta_models import pooling_state, tiny_clip
 
 from perturbations import tta
 from perturbations.base.errors import ConfigError
-from perturbations.evaluation import backbone, openai_names, processors
-from perturbations.evaluation.backbones import registry
-from perturbations.manifest.kinds import CompleteSource
+from perturbations.evaluation.backbones import backbone_registry
+from perturbations.evaluation.models import encoder_loading, openai_names, preprocessing
+from perturbations.manifest.rows import CompleteSource
 from perturbations.tta import inputs, towers
 
 SAVED: dict[str, Callable[[Path], Path]] = {
@@ -62,12 +62,14 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
     return five_clips(tmp_path_factory.mktemp("clips"))
 
 
-def load(folder: Path, checkpoint: Path | None = None) -> backbone.LoadedBackbone:
-    return backbone.load(str(folder), num_frames=3, checkpoint=checkpoint)
+def load(folder: Path, checkpoint: Path | None = None) -> encoder_loading.LoadedBackbone:
+    return encoder_loading.load(str(folder), num_frames=3, checkpoint=checkpoint)
 
 
 def test_every_supported_architecture_is_tested() -> None:
-    assert set(SAVED) == {*PROCESSORS, "videoprism"} == set(registry.backbones())  # its processor needs torchvision
+    assert (
+        set(SAVED) == {*PROCESSORS, "videoprism"} == set(backbone_registry.backbones())
+    )  # its processor needs torchvision
 
 
 @pytest.mark.parametrize("kind", PROCESSORS)
@@ -85,7 +87,7 @@ def test_inputs_are_those_of_the_folders_own_processors(kind: str, folders: dict
     tokens = loaded.texts.tokens(["a man", "a cat is playing"])
     ends = (["input_ids"], loaded.texts.most_tokens) if kind == "siglip" else (["input_ids", "attention_mask"], 6)
     assert (list(tokens), tokens["input_ids"].shape[1]) == ends
-    assert backbone.check(loaded)["device"] == "cpu"
+    assert encoder_loading.check(loaded)["device"] == "cpu"
 
 
 @pytest.mark.parametrize("kind", ["xclip", "videoprism"])
@@ -103,7 +105,7 @@ def test_a_whole_videos_feature_is_the_librarys(kind: str, folders: dict[str, Pa
     assert ours.shape == (10, 1, expected.shape[1])
     assert torch.allclose(ours[:, 0], expected, atol=1e-5)
     assert not torch.allclose(loaded.model.encode_frames(videos.flip(1)), ours, atol=1e-5)
-    assert backbone.check(loaded)["device"] == "cpu"
+    assert encoder_loading.check(loaded)["device"] == "cpu"
     other = SAVED[kind](tmp_path / "other", num_frames=5)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="num_frames is 3, and other sees 5 frames .* set num_frames to 5"):
         load(other)
@@ -137,7 +139,7 @@ def test_every_architecture_goes_through_the_whole_runner(
 def test_a_backbone_can_do_what_its_entry_says(
     kind: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declared = registry.backbone(kind, "here")
+    declared = backbone_registry.backbone(kind, "here")
     model = getattr(transformers, declared.model_class).from_pretrained(folders[kind])
     model.config.vision_config.hidden_act = "quick_gelu"
     monkeypatch.setattr(towers, "SMALLEST_WIDTH", 1)
@@ -208,15 +210,15 @@ def test_a_processor_inside_that_of_the_whole_model(tmp_path: Path) -> None:
     held = json.loads((folder / IMAGES).read_text())
     (folder / IMAGES).unlink()
     (folder / "processor_config.json").write_text(json.dumps({"image_processor": held}))
-    assert load(folder).images == expected == processors.Images(32, False, "bicubic", (0.5,) * 3, (0.5,) * 3)
+    assert load(folder).images == expected == preprocessing.Images(32, False, "bicubic", (0.5,) * 3, (0.5,) * 3)
 
 
 def test_captions_that_the_tokenizer_cannot_tell_apart_are_refused(folders: dict[str, Path]) -> None:
     texts = load(folders["clip"]).texts
-    processors.check_distinct(texts, ["a man", "a cat", "a cat"])
-    processors.check_distinct(texts, ["一 二", "一 二"])  # one caption, twice
+    preprocessing.check_distinct(texts, ["a man", "a cat", "a cat"])
+    preprocessing.check_distinct(texts, ["一 二", "一 二"])  # one caption, twice
     with pytest.raises(ConfigError, match="2 different captions the same ids"):
-        processors.check_distinct(texts, ["一 二", "三 四"])
+        preprocessing.check_distinct(texts, ["一 二", "三 四"])
 
 
 def test_a_model_without_a_difference_between_inputs_is_refused(tmp_path: Path) -> None:
@@ -227,7 +229,7 @@ def test_a_model_without_a_difference_between_inputs_is_refused(tmp_path: Path) 
         spoiled = {**weights, name: torch.full_like(weights[name], value)}
         safetensors_torch.save_file(spoiled, folder / "model.safetensors", {"format": "pt"})
         with pytest.raises(ConfigError, match=message):
-            backbone.check(load(folder))
+            encoder_loading.check(load(folder))
 
 
 # --- CLIP4Clip's checkpoints, and folders of torch files -------------------------------------------------------------
@@ -275,12 +277,12 @@ def test_a_checkpoint_of_clip4clip_is_loaded(tmp_path: Path) -> None:
     other = tiny_clip(5)
     path = tmp_path / "pytorch_model.bin.4"
     torch.save({f"clip.{name}": value for name, value in openai_state(other).items()}, path)
-    encoder = backbone.load_encoder("clip4clip", str(tmp_path / "clip"), checkpoint=path)
+    encoder = encoder_loading.load_encoder("clip4clip", str(tmp_path / "clip"), checkpoint=path)
     weight = next(encoder.vision.parameters())
     assert torch.equal(weight, next(other.vision_model.parameters()))
     torch.save({**torch.load(path, weights_only=True), "transformerClip.a": torch.zeros(1)}, path)
     with pytest.raises(ConfigError, match="only the mean is supported"):
-        backbone.load_encoder("clip4clip", str(tmp_path / "clip"), checkpoint=path)
+        encoder_loading.load_encoder("clip4clip", str(tmp_path / "clip"), checkpoint=path)
 
 
 def test_openais_weights_in_a_model_of_another_activation_are_refused() -> None:
@@ -289,7 +291,7 @@ def test_openais_weights_in_a_model_of_another_activation_are_refused() -> None:
     with pytest.raises(
         ConfigError, match="its activation is quick_gelu, but the pretrained model has gelu, quick_gelu"
     ):
-        backbone.load_clip(model, openai_state(tiny_clip(0)))
+        encoder_loading.load_clip(model, openai_state(tiny_clip(0)))
 
 
 def test_a_folder_of_torch_files_says_how_to_convert_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

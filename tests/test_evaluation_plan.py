@@ -16,15 +16,15 @@ from test_evaluation import caption, perturbed_caption, source
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.corpus import caption_recipes as caption_recipes
-from perturbations.corpus import clip_rows as manifest_rows
-from perturbations.corpus import recipe, tiers
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import rules, scenarios
-from perturbations.evaluation.planning import category_of
-from perturbations.evaluation.rows import ScenarioKey, as_settings, from_settings
-from perturbations.manifest.kinds import SourceRow
-from perturbations.suites import registry
+from perturbations.corpus.plan import caption_recipes, recipe, tiers
+from perturbations.corpus.store import clip_rows as manifest_rows
+from perturbations.evaluation.plan import evaluation_rules
+from perturbations.evaluation.plan import planned_runs as evaluation
+from perturbations.evaluation.plan.planned_runs import category_of
+from perturbations.evaluation.result_rows import ScenarioKey, as_settings, from_settings
+from perturbations.evaluation.run import retrieval_of_scenario
+from perturbations.manifest.rows import SourceRow
+from perturbations.suites import suite_registry
 
 SUITES: dict[str, Any] = {"mlvp": {}, "mm_robustness": {}}
 
@@ -37,12 +37,12 @@ def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:
     planned = evaluation.scenarios(parsed(), "demo")
     assert (planned[0].direction, planned[0].scenario) == ("v2t", ScenarioKey("clean", "clean", 0))
     of_videos = {row.perturbation: row.severity for row in planned if (row.direction, row.suite) == ("v2t", "mlvp")}
-    assert of_videos == {entry.name: 5 for entry in registry.perturbations("mlvp", "video")}
+    assert of_videos == {entry.name: 5 for entry in suite_registry.perturbations("mlvp", "video")}
     of_captions = {row.perturbation: row.severity for row in planned if row.direction == "t2v" and row.suite != "clean"}
     # What cannot be made on this machine is skipped.
     possible = {name for name, _ in caption_recipes.scenarios(parsed(), "demo", "mm_robustness")}
     assert {"keyboard", "word_swap"} <= possible
-    entries = registry.perturbations("mm_robustness", "text")
+    entries = suite_registry.perturbations("mm_robustness", "text")
     assert of_captions == {entry.name: min(5, len(entry.severities)) for entry in entries if entry.name in possible}
 
 
@@ -87,8 +87,8 @@ def test_a_severity_that_its_suite_does_not_make_is_said() -> None:
 def test_sides_perturb_the_modality_of_their_part() -> None:
     suites = {"msrvtt_p": {"captions": {"perturbations": TEXTS}}}
     planned = evaluation.scenarios(parsed(suites, sides=["query", "gallery", "both"]), "demo")
-    videos = {entry.name for entry in registry.perturbations("msrvtt_p", "video")}
-    combined = registry.suite("msrvtt_p").combined
+    videos = {entry.name for entry in suite_registry.perturbations("msrvtt_p", "video")}
+    combined = suite_registry.suite("msrvtt_p").combined
     assert combined is not None
     pairs = {(video, text, 3, 1) for video in combined.video for text in TEXTS}
     for direction, of_queries, of_gallery in (("v2t", videos, set(TEXTS)), ("t2v", set(TEXTS), videos)):
@@ -148,7 +148,9 @@ def test_runs_come_back_from_the_settings_of_their_job() -> None:
 @pytest.mark.parametrize(("key", "values"), [("device", ("cpu", "cuda")), ("reader", ("pyav", "decord"))])
 def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
     given = [parsed(**{key: value}) for value in values]
-    first, second = ((evaluation.jobs(own, "demo", "adaptation"), rules.loaded_model(own, None)) for own in given)
+    first, second = (
+        (evaluation.jobs(own, "demo", "adaptation"), evaluation_rules.loaded_model(own, None)) for own in given
+    )
     assert first == second
 
 
@@ -193,15 +195,15 @@ def bad_source(item_id: str) -> SourceRow:
     return manifest_rows.quarantined_source("data", clips.listed(Path("bad.mp4"), item_id), "no frames")
 
 
-def ids(rows: Sequence[scenarios.ScenarioRow]) -> list[str]:
-    return [scenarios.id_of(row) for row in rows]
+def ids(rows: Sequence[retrieval_of_scenario.ScenarioRow]) -> list[str]:
+    return [retrieval_of_scenario.id_of(row) for row in rows]
 
 
 def test_videos_ask_for_any_of_their_captions() -> None:
     sources = [source("b"), source("a"), bad_source("bad"), source("mute")]
     captions = [caption("b-1", "b"), caption("a-1", "a"), caption("b-0", "b"), caption("bad-0", "bad")]
-    queries, gallery, relevant, missing = scenarios.retrieval(
-        "v2t", sources, captions, scenarios.Clean(sources, captions)
+    queries, gallery, relevant, missing = retrieval_of_scenario.retrieval(
+        "v2t", sources, captions, retrieval_of_scenario.Clean(sources, captions)
     )
     assert ids(queries) == ["a", "b"]
     assert ids(gallery) == ["a-1", "b-0", "b-1"]
@@ -218,21 +220,25 @@ def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
         caption("3", "a"),
     ]
     listed = [caption(row.caption_id, row.item_id) for row in captions]
-    clean = scenarios.Clean(sources, listed, rejected=4)
-    queries, gallery, *counts = scenarios.retrieval("t2v", sources, captions, clean)
+    clean = retrieval_of_scenario.Clean(sources, listed, rejected=4)
+    queries, gallery, *counts = retrieval_of_scenario.retrieval("t2v", sources, captions, clean)
     assert (ids(queries), ids(gallery), counts) == (["1", "3"], ["a", "b"], [[[1], [0]], 2 + 4])
-    queries, gallery, _, missing = scenarios.retrieval("v2t", sources, captions[:3], clean)
+    queries, gallery, _, missing = retrieval_of_scenario.retrieval("v2t", sources, captions[:3], clean)
     assert (ids(queries), ids(gallery), missing) == (["b"], ["1"], 2)
 
 
 def test_quarantined_clips_are_no_gallery_and_no_query_is_an_error() -> None:
     sources = [source("a"), source("b")]
     captions = [caption("1", "a"), caption("2", "b")]
-    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.UNSTORED)
+    wanted = recipe.make(suite_registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.UNSTORED)
     rows = [clips.video_row(wanted, item_id=row.item_id) for row in sources]
     perturbed = [replace(rows[0], status="quarantined", stage="video", error="no"), rows[1]]
-    queries, gallery, *counts = scenarios.retrieval("t2v", perturbed, captions, scenarios.Clean(sources, captions))
+    queries, gallery, *counts = retrieval_of_scenario.retrieval(
+        "t2v", perturbed, captions, retrieval_of_scenario.Clean(sources, captions)
+    )
     assert (ids(queries), ids(gallery), counts) == (["2"], ["b"], [[[0]], 1])
     sources = [source("a")]
     with pytest.raises(ManifestError, match="no query is left"):
-        scenarios.retrieval("v2t", [bad_source("a")], [caption("1", "a")], scenarios.Clean(sources, []))
+        retrieval_of_scenario.retrieval(
+            "v2t", [bad_source("a")], [caption("1", "a")], retrieval_of_scenario.Clean(sources, [])
+        )

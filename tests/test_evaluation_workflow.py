@@ -12,12 +12,11 @@ from test_workflow import IDS, Project, copy_of, new_project
 
 from perturbations import read_manifest
 from perturbations.config import file as config_file
-from perturbations.corpus import caption_recipes as caption_recipes
-from perturbations.corpus import mixes
-from perturbations.evaluation import paths as evaluation_paths
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.rows import RESULTS
-from perturbations.manifest import files, layout
+from perturbations.corpus.captions import mixes
+from perturbations.evaluation.plan import evaluation_files as evaluation_paths
+from perturbations.evaluation.plan import planned_runs as evaluation
+from perturbations.evaluation.result_rows import RESULTS
+from perturbations.manifest import files, manifest_paths
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +154,7 @@ def test_after_a_changed_caption_its_runs_are_made_again(evaluated: Project, tmp
     config = config_file.parse(project.config)
     parts = evaluation_paths.result_parts(config, "tiny", evaluation.jobs(config, "tiny", "adaptation"))
     rerun = [part for part in parts if "/t2v/query/" in part]
-    journals = [project.root / layout.journal_of(Path(part)) for part in rerun]
+    journals = [project.root / manifest_paths.journal_of(Path(part)) for part in rerun]
     before = [len(path.read_text().splitlines()) for path in journals]
     times = {part: (project.root / part).stat().st_mtime_ns for part in parts}
     project.snakemake("tta_tiny")

@@ -20,14 +20,14 @@ torch = pytest.importorskip("torch")
 from perturbations import open_clip, read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
-from perturbations.corpus import caption_recipes, tiers
-from perturbations.corpus import clip_rows as manifest_rows
+from perturbations.corpus.plan import caption_recipes, tiers
+from perturbations.corpus.store import clip_rows as manifest_rows
 from perturbations.exports import vtr_tta
-from perturbations.exports.registry import Request
+from perturbations.exports.export_registry import Request
 from perturbations.manifest import files
-from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
-from perturbations.report import preview
-from perturbations.suites import registry
+from perturbations.manifest.rows import SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
+from perturbations.pages import preview
+from perturbations.suites import suite_registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -255,7 +255,7 @@ def test_every_id_has_the_file_that_the_loaders_look_for_or_none(sources: Path, 
 
 def text_row(item_id: str, text: str, accepted: bool = True, number: int = 0) -> TextRow:
     return clips.text_row(
-        caption_recipes.make(registry.get("mm_robustness/word_swap"), 3),
+        caption_recipes.make(suite_registry.get("mm_robustness/word_swap"), 3),
         caption_id=f"{item_id}#{number}",
         item_id=item_id,
         backend="rules",

@@ -18,7 +18,7 @@ from perturbations.composed.audit import compare_galleries
 from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.split import ComposedQuery, PoolClip, Rows, Split
 from perturbations.manifest import files
-from perturbations.manifest.kinds import SOURCES
+from perturbations.manifest.rows import SOURCES
 
 POOL = tuple(
     PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f'says "{n}", then\nleaves', start_s=n, end_s=n + 8.0)

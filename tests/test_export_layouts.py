@@ -22,13 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_corpus import ITEMS
 
-from perturbations.base import storage, things
+from perturbations.base import plugins, storage
 from perturbations.base.errors import ConfigError, ManifestError, OutputError
 from perturbations.cli.main import main
-from perturbations.corpus import checking
-from perturbations.exports import folder, names, registry, webdataset
+from perturbations.corpus import verification
+from perturbations.exports import export_folder, export_names, export_registry, webdataset
 from perturbations.manifest import files
-from perturbations.manifest.kinds import MIXES, MULTIMODAL, QRELS, SOURCES, TEXTS, VIDEOS, MixRow
+from perturbations.manifest.rows import MIXES, MULTIMODAL, QRELS, SOURCES, TEXTS, VIDEOS, MixRow
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def times(output: Path) -> dict[Path, int]:
 
 
 def left_out(output: Path) -> list[dict[str, str]]:
-    with (output / folder.LEFT_OUT).open(encoding="utf-8", newline="") as file:
+    with (output / export_folder.LEFT_OUT).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -71,21 +71,21 @@ def left_out(output: Path) -> list[dict[str, str]]:
     st.lists(st.text(st.characters(codec=None), max_size=80) | st.sampled_from(["a", "A", "x" + "0" * 32]), max_size=6)
 )
 def test_keys_are_plain_and_distinct(ids: list[str]) -> None:
-    keys = names.keys(ids)
+    keys = export_names.keys(ids)
     assert keys.keys() == set(ids)
     assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) for name in keys.values())
     assert len({name.casefold() for name in keys.values()}) == len(keys)
 
 
 def test_plain_ids_keep_their_names() -> None:
-    assert names.keys(["video9771", "Zq-2_x"]) == {"video9771": "video9771", "Zq-2_x": "Zq-2_x"}
-    hashed = names.keys(["a.b", "-leading", "a" * 61, "x" + "0" * 32, "Same", "same"])
+    assert export_names.keys(["video9771", "Zq-2_x"]) == {"video9771": "video9771", "Zq-2_x": "Zq-2_x"}
+    hashed = export_names.keys(["a.b", "-leading", "a" * 61, "x" + "0" * 32, "Same", "same"])
     assert all(re.fullmatch("x[0-9a-f]{32}", name) for name in hashed.values())
     assert hashed["x" + "0" * 32] != "x" + "0" * 32
 
 
 def test_an_id_with_an_extension_names_no_file_with_two(tree: Path, tmp_path: Path) -> None:
-    named = names.keys(["x.mp4", "y.AVI", "a.mp4", "a.avi", "b", "B.webm", "dr.no", ".mp4"])
+    named = export_names.keys(["x.mp4", "y.AVI", "a.mp4", "a.avi", "b", "B.webm", "dr.no", ".mp4"])
     assert (named["x.mp4"], named["y.AVI"]) == ("x", "y")
     others = {name for item_id, name in named.items() if item_id not in ("x.mp4", "y.AVI")}
     assert all(re.fullmatch("x[0-9a-f]{32}", name) for name in others)
@@ -102,13 +102,16 @@ def test_an_id_with_an_extension_names_no_file_with_two(tree: Path, tmp_path: Pa
 def test_scenarios_have_plain_names(small: Path) -> None:
     row = rows_of(small)[0]
     named = replace(row, perturbation="fog", severity=3)
-    assert names.scenario(named) == "fog_3"
-    assert re.fullmatch("x[0-9a-f]{32}_3", names.scenario(replace(named, perturbation="../[*]")))
+    assert export_names.scenario(named) == "fog_3"
+    assert re.fullmatch("x[0-9a-f]{32}_3", export_names.scenario(replace(named, perturbation="../[*]")))
     mixed = files.read_rows(videos_of(small).with_name("mixed_types.parquet"), MIXES)[0]
     assert isinstance(mixed, MixRow)
-    shares = {share: names.scenario(replace(mixed, share=share)) for share in (0.2, 0.07, 0.125)}
+    shares = {share: export_names.scenario(replace(mixed, share=share)) for share in (0.2, 0.07, 0.125)}
     assert shares == {0.2: "mixed_types_20", 0.07: "mixed_types_7", 0.125: "mixed_types_12p5"}
-    assert names.scenario(replace(mixed, mix="mixed_severity", share=None, perturbation="fog")) == "mixed_severity_fog"
+    assert (
+        export_names.scenario(replace(mixed, mix="mixed_severity", share=None, perturbation="fog"))
+        == "mixed_severity_fog"
+    )
 
 
 @given(st.lists(st.integers(0, 5000), max_size=20), st.integers(1, 20_000))
@@ -229,8 +232,8 @@ def test_an_export_lists_its_hashes_and_the_next_one_removes_what_is_no_more(
     output = tmp_path / "out"
     export(name, videos_of(tree), output, clean=True)
     before, then = contents(output), times(output)
-    assert set(folder.read_sums(output / folder.SUMS)) == before.keys() - {folder.SUMS}
-    subprocess.run(["sha256sum", "--check", "--quiet", folder.SUMS], cwd=output, check=True)
+    assert set(export_folder.read_sums(output / export_folder.SUMS)) == before.keys() - {export_folder.SUMS}
+    subprocess.run(["sha256sum", "--check", "--quiet", export_folder.SUMS], cwd=output, check=True)
     result = export(name, videos_of(tree), output, clean=True)
     assert contents(output) == before
     if name in ("hub", "croissant"):
@@ -287,10 +290,10 @@ def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> No
     (output / "thesis.tex").write_text("mine", "utf-8")
     with pytest.raises(OutputError, match="holds files that no export made"):
         export("hub", videos_of(tree), output)
-    (output / folder.MARKER).write_text("[", "utf-8")
+    (output / export_folder.MARKER).write_text("[", "utf-8")
     with pytest.raises(OutputError, match="holds files that no export made"):
         export("hub", videos_of(tree), output)
-    assert sorted(path.name for path in output.iterdir()) == [folder.MARKER, "thesis.tex"]
+    assert sorted(path.name for path in output.iterdir()) == [export_folder.MARKER, "thesis.tex"]
     export("hub", videos_of(tree), tmp_path / "hub")
     with pytest.raises(OutputError, match="holds the export of 'data/videos/mlvp in the format hub'"):
         export("webdataset", videos_of(tree), tmp_path / "hub")
@@ -342,7 +345,7 @@ def test_a_stored_video_that_may_not_be_read_costs_no_other(
     assert [problem for _, problem in result.failed] == [reason]
     assert result.written == 3 * len(ITEMS) - 1
     closed = tree / "clean/1.mp4"
-    checked = checking.check_manifest(tree / "manifests/data/sources.parquet")
+    checked = verification.check_manifest(tree / "manifests/data/sources.parquet")
     assert [f"{closed}: Permission denied" in finding["problem"] for finding in checked.findings].count(True) == 1
 
 
@@ -377,9 +380,9 @@ def test_a_package_adds_a_format_by_an_entry_point(
     assert group == '[project.entry-points."perturbations.exports"]'
     (installed / "entry_points.txt").write_text(f"[perturbations.exports]\n{line.replace(chr(34), '')}\n", "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    things.use([])
+    plugins.use([])
     try:
-        assert registry.get("file_list").describe() == "file_list: 100 % of the rows' files, JSON; takes videos."
+        assert export_registry.get("file_list").describe() == "file_list: 100 % of the rows' files, JSON; takes videos."
         words = ["--format", "file_list", "-o", str(tmp_path / "out")]
         assert main(["export", str(tree / "manifests/data/sources.parquet"), *words]) == 0
         listed = json.loads((tmp_path / "out/files.json").read_text("utf-8"))
@@ -387,7 +390,7 @@ def test_a_package_adds_a_format_by_an_entry_point(
         assert main(["export", str(tree / "manifests/data/mm_robustness/captions.parquet"), *words]) == 1
         assert "file_list takes videos only, not captions" in capsys.readouterr().err
     finally:
-        things.use([])
+        plugins.use([])
 
 
 @pytest.mark.parametrize(
@@ -435,7 +438,7 @@ def test_the_card_shows_the_corpus_s_own_and_loads_as_yaml(tree: Path, tmp_path:
     assert [entry["config_name"] for entry in card["configs"]] == [
         *("default", "fog_1", "gaussian_noise_1", "gaussian_noise_3", "clean"),
     ]
-    marker = json.loads((tmp_path / "out" / folder.MARKER).read_text("utf-8"))
+    marker = json.loads((tmp_path / "out" / export_folder.MARKER).read_text("utf-8"))
     assert (marker["format"], marker["corpus"]) == ("hub", "data/videos/mlvp")
 
 

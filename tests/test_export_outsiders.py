@@ -19,9 +19,9 @@ import pytest
 from export_readers import FORMATS, contents, loaded_tasks, undecoded
 
 from perturbations.cli.main import main
-from perturbations.exports import folder, names
+from perturbations.exports import export_folder, export_names
 from perturbations.manifest import files
-from perturbations.manifest.kinds import CAPTIONS, MULTIMODAL, SOURCES, TEXTS, VIDEOS, CaptionRow
+from perturbations.manifest.rows import CAPTIONS, MULTIMODAL, SOURCES, TEXTS, VIDEOS, CaptionRow
 
 IDS = ["a b", "../../etc/passwd", "видео/片/🎬", "x" * 300, "nul\0", "=1+1"]
 TEXTS_OF_IDS = ["", "line\nbreak\r\n", "quo\"te, 's", "🎬 \u202e right to left", "\ttab", "x" * 5000]
@@ -199,12 +199,12 @@ def test_more_pairs_than_a_repository_has_files_are_rows_of_few_files(
     """Files are counted, and not rows; what does not fit is refused before anything is written."""
     needed = {"FILES_PER_REPOSITORY": 2 * len(IDS) + 2 + 5, "FILES_PER_FOLDER": len(IDS)}
     for name, count in needed.items():
-        monkeypatch.setattr(names, name, count)
+        monkeypatch.setattr(export_names, name, count)
     assert main(command(odd, "multimodal", "hub", tmp_path / "out")) == 0
     for name, count in needed.items():
         with monkeypatch.context() as patch:
-            patch.setattr(names, name, count - 1)
+            patch.setattr(export_names, name, count - 1)
             assert main(command(odd, "multimodal", "hub", tmp_path / "more")) == 1
         assert "take --format webdataset" in capsys.readouterr().err
     assert not (tmp_path / "more").exists()
-    assert json.loads((tmp_path / "out" / folder.MARKER).read_text("utf-8"))["corpus"] == "data/multimodal/mlvp"
+    assert json.loads((tmp_path / "out" / export_folder.MARKER).read_text("utf-8"))["corpus"] == "data/multimodal/mlvp"

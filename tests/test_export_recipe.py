@@ -19,11 +19,11 @@ from export_readers import export
 from perturbations import open_clip, read_manifest
 from perturbations.base import storage
 from perturbations.cli.main import main
-from perturbations.corpus import recipe, tiers
-from perturbations.exports import folder
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.exports import export_folder
 from perturbations.manifest import files
-from perturbations.manifest.kinds import VIDEOS
-from perturbations.suites import registry as suites
+from perturbations.manifest.rows import VIDEOS
+from perturbations.suites import suite_registry as suites
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -148,7 +148,7 @@ def forged(published: Path, name: str, target: Path, change: Callable[[Any], Any
     first, *rest = files.read_rows(place, kind)
     kept = {name: value for name, value in files.read_metadata(place).items() if name not in files.COUNTS}
     files.write(place, kind, [*filter(None, [change(first)]), *rest], kept | about)
-    folder.write_sums(copy, only=sorted((copy / "data").rglob("*.parquet")))
+    export_folder.write_sums(copy, only=sorted((copy / "data").rglob("*.parquet")))
     return copy
 
 
@@ -172,15 +172,15 @@ def test_an_edited_table_is_named_also_where_its_hashes_fit(
 ) -> None:
     name, changes = EDITS[edit]
     claimed = forged(published, name, tmp_path / "forged", lambda row: changes and replace(row, **changes))
-    root = storage.sha256(published / folder.SUMS)
+    root = storage.sha256(published / export_folder.SUMS)
     assert regenerate(claimed, held, tmp_path / "out", "--root", root) == 1
-    assert f"its root is {storage.sha256(claimed / folder.SUMS)}, not {root}" in capsys.readouterr().err
+    assert f"its root is {storage.sha256(claimed / export_folder.SUMS)}, not {root}" in capsys.readouterr().err
     is_proven = edit not in ("a clock", "a mix", "a caption", "a split")
     assert regenerate(claimed, held, tmp_path / "out") == is_proven
     done = capsys.readouterr()
     assert "the publisher's word" in done.out or Path(name).name in done.err
     assert "Traceback" not in done.err
-    shutil.copy(published / folder.SUMS, claimed)
+    shutil.copy(published / export_folder.SUMS, claimed)
     assert regenerate(claimed, held, tmp_path / "out") == 1
     assert f"{claimed / 'data' / name} is not the file that" in capsys.readouterr().err
 
@@ -190,7 +190,7 @@ def test_a_lost_table_is_named(published: Path, held: Path, tmp_path: Path, caps
     (lost / "data/captions.parquet").unlink()
     assert regenerate(lost, held, tmp_path / "out") == 1
     assert "captions.parquet is missing" in capsys.readouterr().err
-    (lost / folder.SUMS).unlink()
+    (lost / export_folder.SUMS).unlink()
     assert regenerate(lost, held, tmp_path / "out") == 1
     assert "SHA256SUMS is no list of an export's files" in capsys.readouterr().err
 
@@ -230,7 +230,7 @@ def test_a_stranger_s_export_writes_and_reads_nowhere_else(
     about = {planted: "../../up"} if planted in ("dataset", "suite") else {}
     evil = forged(published, "mlvp/videos.parquet", tmp_path / "evil", change, **about)
     if planted == "marker":
-        (evil / folder.MARKER).write_text("{}", "utf-8")
+        (evil / export_folder.MARKER).write_text("{}", "utf-8")
     before = {path: storage.sha256(path) for path in tmp_path.rglob("*") if path.is_file()}
     status = regenerate(evil, held, tmp_path / "out")
     assert status == (0 if planted == "stored" else 1)  # a path is not taken from the export

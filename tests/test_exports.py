@@ -24,11 +24,11 @@ from small_corpus import ITEMS
 from perturbations import open_clip, read_manifest, retrieval
 from perturbations.base import storage
 from perturbations.cli.main import main
-from perturbations.datasets.registry import adapters
-from perturbations.exports import corpus, croissant
-from perturbations.exports.registry import Request
+from perturbations.datasets.adapter_registry import adapters
+from perturbations.exports import croissant, exported_corpus
+from perturbations.exports.export_registry import Request
 from perturbations.manifest import files, parquet
-from perturbations.manifest.kinds import MULTIMODAL, QUARANTINE, SOURCES, MultimodalRow, QuarantineRow
+from perturbations.manifest.rows import MULTIMODAL, QUARANTINE, SOURCES, MultimodalRow, QuarantineRow
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -532,7 +532,7 @@ def test_terms_that_are_no_object_of_known_names_are_refused(
 
 def test_every_published_dataset_is_named_by_its_page(small: Path, tmp_path: Path) -> None:
     request = Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path)
-    exported = corpus.read(request)
+    exported = exported_corpus.read(request)
     for adapter in adapters().values():
         terms = croissant.responsible_terms(replace(exported, about={"adapter": adapter.name}))
         (parent,) = terms["prov:wasDerivedFrom"]

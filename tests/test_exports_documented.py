@@ -22,10 +22,10 @@ from small_corpus import ITEMS
 from test_exports import TERMS
 
 from perturbations.cli.main import main
-from perturbations.exports import card, corpus
-from perturbations.exports.registry import Request
+from perturbations.exports import card, exported_corpus
+from perturbations.exports.export_registry import Request
 from perturbations.manifest import files
-from perturbations.manifest.kinds import CAPTIONS, VIDEOS
+from perturbations.manifest.rows import CAPTIONS, VIDEOS
 from perturbations.text import tables as text_tables
 
 # --- cards ----------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def test_a_card_states_its_terms_in_the_hub_s_words(
     small: Path, tmp_path: Path, dataset: str, about: dict[str, Any], terms: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """Whatever the dataset is called: its adapter and its captions' language count."""
-    exported = corpus.read(Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path))
+    exported = exported_corpus.read(Request(manifest=small / "manifests/data/mlvp/videos.parquet", output=tmp_path))
     request = Request(manifest=exported.request.manifest, output=tmp_path, **terms)
     for has_videos in (True, False):
         videos = {("clean", "a")} if has_videos else set()

@@ -21,11 +21,11 @@ from waiting import PATIENCE_S, is_gone, wait_for
 
 from perturbations.base import storage, supervise
 from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
-from perturbations.corpus import recipe, tiers
-from perturbations.manifest.kinds import CompleteSource, VideoRow
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.manifest.rows import CompleteSource, VideoRow
 from perturbations.media import encoding, probing
 from perturbations.media.clip import Frame
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 H264 = {"vcodec": "libx264", "preset": "ultrafast", "pix_fmt": "yuv444p", "threads": 1, "fflags": "+bitexact"}
 
@@ -161,7 +161,7 @@ def test_a_file_that_asks_for_much_memory_is_at_fault_itself(tmp_path: Path, mon
 
 def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compression") -> list[VideoRow]:
     """A shard's job."""
-    wanted = recipe.make(registry.get(entry), 3, seed=0, storage=tiers.stored_video("high"))
+    wanted = recipe.make(suite_registry.get(entry), 3, seed=0, storage=tiers.stored_video("high"))
     part = root / "work" / "s1.parquet"
     return clips.video_rows(wanted, rows, root=root, folder=root / "corpus", part=part, timeout_s=PATIENCE_S)
 

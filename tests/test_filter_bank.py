@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perturbations.base.kernel import Batched
 from perturbations.demo import film
 from perturbations.video import procedural_styles, style
-from perturbations.video.kernel import Batched
 
 sizes = st.tuples(st.integers(1, 70), st.integers(1, 70))
 

@@ -15,8 +15,8 @@ from looping import each
 from test_kernels import assert_close, each_severity
 
 from perturbations.media.clip import uniform_indices
-from perturbations.models.analysis import motion
-from perturbations.suites import registry
+from perturbations.models.analysis import motion_field
+from perturbations.suites import suite_registry
 from perturbations.video import digital, occlusion, weather
 
 
@@ -25,7 +25,7 @@ class Golden:
 
     def __init__(self, arrays: Any, name: str, severity: int) -> None:
         self._arrays, self._prefix = arrays, f"{name}/{severity}"
-        self.entry = registry.get(f"mlvp/{name}")
+        self.entry = suite_registry.get(f"mlvp/{name}")
         self.parameters = self.entry.parameters(severity)
         self.frames: np.ndarray = arrays["frames"]
 
@@ -101,14 +101,14 @@ def test_the_optical_flow_is_the_references(golden: Callable[[str, int], Golden]
     assert not flow[0].any()
     for before, frame, expected in zip(case.frames[:-1], case.frames[1:], flow[1:], strict=True):
         # To the bit on processors that fuse multiplication and addition; on others to rounding.
-        assert np.abs(motion.optical_flow(before, frame) - expected).max() <= 1e-5
+        assert np.abs(motion_field.optical_flow(before, frame) - expected).max() <= 1e-5
 
 
 @each_severity
 @each("name", ["motion_blur", "video_defocus"])
 def test_blurs_that_follow_the_motion(golden: Callable[[str, int], Golden], name: str, severity: int) -> None:
     case = golden(name, severity)
-    follower = motion.Follower()
+    follower = motion_field.Follower()
     apply = case.entry.kernel(None, follower, *case.frames.shape[:3], **case.parameters)
     blurred = []
     for index, frame in enumerate(case.frames):
@@ -177,7 +177,7 @@ def test_fogs_plasma(steps: dict[str, np.ndarray], severity: int) -> None:
     assert side == steps[f"fog/{severity}/mapsize"]
     seed = int(steps[f"fog/{severity}/randomstate_seed"])
     uniform = np.random.RandomState(seed).uniform(-1, 1, side * side - 1)
-    plasma = weather.plasma(uniform, side, registry.get("mlvp/fog").parameters(severity)["decay"])
+    plasma = weather.plasma(uniform, side, suite_registry.get("mlvp/fog").parameters(severity)["decay"])
     expected = steps[f"fog/{severity}/plasma_every_4th_row"]
     np.testing.assert_allclose(plasma[:height:4, :width], expected, rtol=0, atol=1e-12)
 
@@ -188,7 +188,7 @@ def test_snows_curtain(steps: dict[str, np.ndarray], severity: int) -> None:
     rows, columns = canvas.shape
     num_frames, height, _ = steps["size"].tolist()
     assert rows == weather.curtain_rows(num_frames, height)
-    parameters = dict(registry.get("mlvp/snow").parameters(severity))
+    parameters = dict(suite_registry.get("mlvp/snow").parameters(severity))
     zoomed = weather.zoomed_canvas(canvas, rows, columns, parameters["zoom"], 0, rows)
     np.testing.assert_allclose(zoomed, steps[f"snow/{severity}/canvas_zoomed"], rtol=0, atol=2e-7)
     # The recorded canvas is scaled and shifted already.

@@ -18,9 +18,9 @@ from test_golden_suites import AT_45_DB, mean_square
 from test_kernels import assert_close, each_severity
 
 from perturbations.base.errors import MediaError
-from perturbations.corpus.frame_orders import fitted
+from perturbations.corpus.render.frame_orders import fitted
 from perturbations.models.analysis import neighbours
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 from perturbations.video import camera, digital, occlusion, temporal, weather
 
 Golden = dict[str, np.ndarray]
@@ -57,7 +57,7 @@ def scrambling(golden: Golden, name: str, kept: int) -> temporal.Scrambling:
 
 @each_severity
 def test_scrambling_gives_a_model_the_same_12_frames(golden: Golden, severity: int) -> None:
-    parameters = registry.get("mlvp/temporal_scrambling").parameters(severity)
+    parameters = suite_registry.get("mlvp/temporal_scrambling").parameters(severity)
     for name, (frames,) in matching(golden, rf"mlvp/temporal_scrambling/T(\d+)/{severity}/"):
         num_frames = int(frames)
         kept = num_frames - int(golden[f"{name}head_of_trim"][1])
@@ -69,7 +69,7 @@ def test_scrambling_gives_a_model_the_same_12_frames(golden: Golden, severity: i
 
 @each_severity
 def test_insertion_gives_a_model_the_same_12_frames(golden: Golden, severity: int) -> None:
-    share = registry.get("mlvp/event_insertion").parameters(severity)["share"]
+    share = suite_registry.get("mlvp/event_insertion").parameters(severity)["share"]
     for name, groups in matching(golden, rf"mlvp/event_insertion/T(\d+)_donor(\d+)/{severity}/"):
         num_frames, donor = map(int, groups)
         plan = temporal.insertion_sampled(None, (donor, 1.0), num_frames, share=share, donors=2000)
@@ -93,7 +93,7 @@ def test_the_donor_is_the_largest_product_and_its_frames_are_interpolated(golden
 def test_rectangles_are_cut_off_at_borders(golden: Golden, severity: int) -> None:
     boxes = golden["mlvp/main_object_occlusion/boxes"].astype(float)
     width, height = golden["mlvp/main_object_occlusion/size_wh"].tolist()
-    ratio = registry.get("mlvp/main_object_occlusion").parameters(severity)["ratio"]
+    ratio = suite_registry.get("mlvp/main_object_occlusion").parameters(severity)["ratio"]
     draws = golden[f"mlvp/main_object_occlusion/{severity}/draws"]
     places, ranges = occlusion_places(draws[:, 0], boxes, height, width, ratio)
     assert ranges == [tuple(draw) for draw in draws.tolist()]
@@ -109,12 +109,12 @@ def test_rectangles_are_cut_off_at_borders(golden: Golden, severity: int) -> Non
 
 
 def parameters_of(name: str, severity: int) -> dict[str, Any]:
-    return dict(registry.get(f"mm_robustness/{name}", "released").parameters(severity))
+    return dict(suite_registry.get(f"mm_robustness/{name}", "released").parameters(severity))
 
 
 def perturbed(name: str, severity: int, frame: np.ndarray, *drawn: Any, **changed: Any) -> np.ndarray:
     """`drawn` is the realization, None by default, and the guide, if there is one."""
-    kernel = registry.get(f"mm_robustness/{name}", "released").kernel
+    kernel = suite_registry.get(f"mm_robustness/{name}", "released").kernel
     parameters = parameters_of(name, severity) | changed
     result: np.ndarray = kernel(*(drawn or (None,)), 1, *frame.shape[:2], **parameters)(frame, 0)
     return result

@@ -17,7 +17,7 @@ from looping import each
 from scipy import stats
 from test_kernels import MOST_EQUAL, assert_close, each_severity
 
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 from perturbations.video import noise
 
 
@@ -35,7 +35,7 @@ def library() -> dict[str, np.ndarray]:
 def perturbed(
     key: str, severity: int, frame: np.ndarray, realization: Any = None, variant: str | None = None, **changed: Any
 ) -> np.ndarray:
-    entry = registry.get(key, variant)
+    entry = suite_registry.get(key, variant)
     parameters = {**entry.parameters(severity), **changed}
     apply = entry.kernel(realization, 1, *frame.shape[:2], **parameters)
     result: np.ndarray = apply(frame, 0)
@@ -116,7 +116,7 @@ def test_gaussian_noise(library: dict[str, np.ndarray], severity: int) -> None:
 @each_severity
 def test_shot_noise(golden: Any, severity: int) -> None:
     """The levels of the recorded Poisson numbers; and our own numbers, of the quantiles that they have."""
-    rate = registry.get("msrvtt_p/shot_noise").parameters(severity)["strength"]
+    rate = suite_registry.get("msrvtt_p/shot_noise").parameters(severity)["strength"]
     counts = golden[f"msrvtt_p/shot_noise/{severity}/counts"]
     theirs = golden[f"msrvtt_p/shot_noise/{severity}"]
     assert_close(noise.shot_levels(counts, rate), theirs)
@@ -130,7 +130,7 @@ def test_shot_noise(golden: Any, severity: int) -> None:
 
 @each_severity
 def test_shot_noise_of_the_library(library: dict[str, np.ndarray], severity: int) -> None:
-    rate = registry.get("mm_robustness/shot_noise").parameters(severity)["rate"]
+    rate = suite_registry.get("mm_robustness/shot_noise").parameters(severity)["rate"]
     counts = generator(severity).poisson(frame() / 255.0 * rate)
     assert np.array_equal(noise.shot_levels(counts, rate), library[f"shot_noise/{severity}"])
 
@@ -146,7 +146,7 @@ def speckled(key: str, severity: int, picture: np.ndarray, unit: np.ndarray, the
 
 @each_severity
 def test_speckle_noise(golden: Any, severity: int) -> None:
-    scale = registry.get("msrvtt_p/speckle_noise").parameters(severity)["scale"]
+    scale = suite_registry.get("msrvtt_p/speckle_noise").parameters(severity)["scale"]
     unit = golden[f"msrvtt_p/speckle_noise/{severity}/noise"] / scale
     assert unit.std() == pytest.approx(1, abs=5 / (2 * unit.size) ** 0.5)
     theirs = golden[f"msrvtt_p/speckle_noise/{severity}"]

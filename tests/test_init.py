@@ -20,7 +20,7 @@ from test_deploy import REPOSITORY
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config.sections import Config
-from perturbations.corpus import sharding
+from perturbations.corpus.plan import sharding
 
 Capture = pytest.CaptureFixture[str]
 OWN = ("--videos", "clips", "--captions")

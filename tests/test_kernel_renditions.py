@@ -30,7 +30,7 @@ from test_kernels import (
     truncated,
 )
 
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 from perturbations.video import camera, digital, frost, noise, weather
 
 PIL = pytest.importorskip("PIL.Image")
@@ -229,7 +229,7 @@ RENDITIONS = {
 @each_size
 @each_severity
 def test_a_kernel_computes_its_formula(severity: int, size: tuple[int, int], key: str) -> None:
-    entry, rendition = registry.get(key), RENDITIONS[key]
+    entry, rendition = suite_registry.get(key), RENDITIONS[key]
     frames = frames_of(size)
     levels = rendition.levels(frames / 255, drawn(entry, len(frames), *size), **entry.parameters(severity))
     ours, exact = perturbed(entry, severity, frames), truncated(levels)
@@ -261,7 +261,7 @@ def test_rotation_is_pillows(degrees: float, size: tuple[int, int]) -> None:
 def test_translate_shows_the_window_of_the_reference(severity: int, size: tuple[int, int], origin: Any) -> None:
     """With 256 pixels on the shorter side: from the crop's origin on, 7/8 of the frame."""
     height, width = size
-    reach = registry.get("msrvtt_p/translate").parameters(severity)["reach"]
+    reach = suite_registry.get("msrvtt_p/translate").parameters(severity)["reach"]
     frame = scene(1, *size)[0]
     corner = np.array([math.floor(unit * reach) for unit in origin]) * min(size) / 256
     y, x = np.mgrid[:height, :width]
@@ -279,7 +279,7 @@ def test_translate_shows_the_window_of_the_reference(severity: int, size: tuple[
 
 @each_severity
 def test_snow_is_made_in_bands_that_leave_no_seam(severity: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = registry.get("mlvp/snow", "paper")
+    entry = suite_registry.get("mlvp/snow", "paper")
     parameters = {name: value for name, value in entry.parameters(severity).items() if name != "blend"}
     flakes = drawn(entry, 200, 24, 40)
     rows = weather.curtain_rows(200, 24)
@@ -291,7 +291,7 @@ def test_snow_is_made_in_bands_that_leave_no_seam(severity: int, monkeypatch: py
 
 
 def test_snow_holds_a_byte_a_pixel_of_a_long_clip() -> None:
-    entry = registry.get("mlvp/snow")
+    entry = suite_registry.get("mlvp/snow")
     shape = (20_000, 30, 100)
     curtain_bytes = (30 + 3 * 19_999) * 100
     tracemalloc.start()
@@ -345,7 +345,7 @@ def test_a_singular_transform_ends() -> None:
 @each_severity
 def test_pixelate_is_pillows(severity: int) -> None:
     """Sizes decide where a pixel's centre lies between two blocks."""
-    scale = registry.get("mm_robustness/pixelate").parameters(severity)["scale"]
+    scale = suite_registry.get("mm_robustness/pixelate").parameters(severity)["scale"]
     for height, width in [*SIZES, *((8 + width % 9, width) for width in range(8, 800, 15))]:
         frame = np.random.default_rng(width).integers(0, 256, (height, width, 3), dtype=np.uint8)
         coarse = max(1, int(width * scale)), max(1, int(height * scale))

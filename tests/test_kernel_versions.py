@@ -29,25 +29,27 @@ import pytest
 from test_bit_exactness import clip
 from test_kernels import GUIDES, drawn, perturbed
 
-from perturbations.api import arrays as api
+from perturbations.api import array_clips as api
 from perturbations.base import rng
 from perturbations.base.errors import BackendError, MediaError, ToolError
+from perturbations.base.kernel import name_of
 from perturbations.config import file as config_file
-from perturbations.corpus import caption_pipeline, clean_clips, recipe, rendering, tiers
-from perturbations.corpus.recipe import make
-from perturbations.corpus.tiers import UNSTORED
+from perturbations.corpus.captions import pipeline
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.corpus.plan.recipe import make
+from perturbations.corpus.plan.tiers import UNSTORED
+from perturbations.corpus.render import clean_clips, rendering
 from perturbations.datasets.listing import Item, Listing
-from perturbations.manifest import machine
-from perturbations.manifest.kinds import CaptionRow
-from perturbations.models import registry as models
+from perturbations.manifest import provenance
+from perturbations.manifest.rows import CaptionRow
+from perturbations.models import role_registry as models
 from perturbations.models.guides import frost
-from perturbations.models.guides import registry as guides
+from perturbations.models.guides import guide_registry as guides
 from perturbations.models.guides.backends import Backends
-from perturbations.models.guides.registry import AnalysisRecipe, GuideSettings, Known
-from perturbations.suites import registry
-from perturbations.suites.registry import Perturbation
+from perturbations.models.guides.guide_registry import AnalysisRecipe, GuideSettings, Known
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import Perturbation
 from perturbations.video import procedural_styles
-from perturbations.video.kernel import name_of
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -108,7 +110,7 @@ def versioned() -> dict[str, Versioned]:
     entries = {
         f"{form.key} {form.variant}": of_form(form)
         for kind in ("video", "text")
-        for entry in registry.perturbations(kind=kind)
+        for entry in suite_registry.perturbations(kind=kind)
         for form in entry.forms()
     }
     for name in guides.ANALYSES:
@@ -182,7 +184,7 @@ def result_of(form: Perturbation) -> bytes:
             CaptionRow(dataset="d", caption_id=f"c{n}", item_id="i", text=text) for n, text in enumerate(CAPTIONS)
         ]
         severity = max(form.severities)
-        texts = caption_pipeline.perturb_captions(listed, form.key, severity, seed=3, dataset="d", variant=form.variant)
+        texts = pipeline.perturb_captions(listed, form.key, severity, seed=3, dataset="d", variant=form.variant)
         return "\n".join([*(result.text for result in texts), *texts_of_kernel(form)]).encode()
     frames = clip()
     severity = min(SEVERITY, max(form.severities))
@@ -269,7 +271,9 @@ def hash_of(result: bytes) -> dict[str, str]:
 
 def tools() -> dict[str, str]:
     """The libraries that results depend on."""
-    return {name: metadata.version(name) for name in LIBRARIES} | {"libavcodec": machine.tool_versions()["libavcodec"]}
+    return {name: metadata.version(name) for name in LIBRARIES} | {
+        "libavcodec": provenance.tool_versions()["libavcodec"]
+    }
 
 
 @cache
@@ -299,7 +303,7 @@ def need_the_same_libraries() -> None:
     recorded = table()
     if recorded["tools"] != tools():
         pytest.skip(f"the table was made with {recorded['tools']}; envs/install.sh installs them")
-    if note := machine.note(recorded["cpu_features"]):
+    if note := provenance.note(recorded["cpu_features"]):
         pytest.skip(note)
 
 
@@ -353,7 +357,7 @@ def update() -> int:
     if any(problems):
         print("\n".join(filter(None, problems)), file=sys.stderr)
         return 1
-    document = {"tools": tools(), "cpu_features": machine.cpu_features()}
+    document = {"tools": tools(), "cpu_features": provenance.cpu_features()}
     document["versions"] = dict(sorted(versions.items()))
     TABLE.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0

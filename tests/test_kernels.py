@@ -15,11 +15,13 @@ from scipy import ndimage
 
 from perturbations.base import rng
 from perturbations.models.guides import style
-from perturbations.suites import registry
-from perturbations.suites.registry import Perturbation
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import Perturbation
 
 Apply = Callable[[np.ndarray, int], np.ndarray]
-PIXEL = [form for entry in registry.perturbations(kind="video") if entry.method == "pixel" for form in entry.forms()]
+PIXEL = [
+    form for entry in suite_registry.perturbations(kind="video") if entry.method == "pixel" for form in entry.forms()
+]
 GROWING = [entry for entry in PIXEL if entry.monotonic and entry.shape is None]
 SCENARIOS = [(entry, severity) for entry in PIXEL for severity in entry.severities]
 SIZES = [(37, 53), (64, 48), (1, 1), (1, 9), (9, 1), (2, 3), (3, 2), (5, 31)]

@@ -15,7 +15,7 @@ from looping import each
 from perturbations import open_clip
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.corpus import tiers
+from perturbations.corpus.plan import tiers
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import MediaClip, uniform_indices
 

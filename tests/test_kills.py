@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from perturbations.base import storage
-from perturbations.corpus.journal import Journal
-from perturbations.manifest import layout
+from perturbations.corpus.store.journal import Journal
+from perturbations.manifest import manifest_paths
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "kills.py"
 MANIFEST = "manifests/tiny/mlvp/videos.parquet"
@@ -31,7 +31,7 @@ def test_killed_runs_end_as_undisturbed_ones() -> None:
 
 
 def test_a_line_that_a_killed_worker_left_half_swallows_no_other(tmp_path: Path) -> None:
-    path = layout.journal_of(tmp_path / "s1.parquet")
+    path = manifest_paths.journal_of(tmp_path / "s1.parquet")
     journal = Journal(path, IDS)
     journal.add(IDS[0], FINISHED)
     with path.open("a") as file:
@@ -42,7 +42,7 @@ def test_a_line_that_a_killed_worker_left_half_swallows_no_other(tmp_path: Path)
 
 
 def test_a_journal_that_another_shard_is_writing_is_left_alone(tmp_path: Path) -> None:
-    journals = [layout.journal_of(tmp_path / f"{shard}.parquet") for shard in ("s1", "s2")]
+    journals = [manifest_paths.journal_of(tmp_path / f"{shard}.parquet") for shard in ("s1", "s2")]
     own, other = map(storage.temporary_path, journals)
     for path in (other, own):
         path.symlink_to("gone")  # as one that was renamed between looking and reading

@@ -14,12 +14,13 @@ import pytest
 from perturbations import Corpus
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
-from perturbations.corpus import checking, mixes
+from perturbations.corpus import verification
+from perturbations.corpus.captions import mixes
 from perturbations.corpus.comparability import verdict
 from perturbations.corpus.tally import Tally
 from perturbations.manifest import files, parquet
-from perturbations.manifest.kinds import QRELS, SOURCES, VIDEOS, QrelRow
-from perturbations.report.corpus_page import corpus_page
+from perturbations.manifest.rows import QRELS, SOURCES, VIDEOS, QrelRow
+from perturbations.pages.corpus_page import corpus_page
 
 VIDEOS_FILE = "manifests/data/mlvp/videos.parquet"
 
@@ -115,7 +116,7 @@ def test_what_is_made_of_it_is_the_same(plain: Path, large: Path) -> None:
 
 def findings_of(tree: Path) -> list[tuple[str, str, str]]:
     """What is wrong with a tree, without its folder's name."""
-    checked = [checking.check_manifest(path) for path in checking.manifests_in(tree / "manifests")]
+    checked = [verification.check_manifest(path) for path in verification.manifests_in(tree / "manifests")]
     return sorted(
         (Path(finding["file"]).relative_to(tree).as_posix(), finding["row"], finding["problem"].replace(str(tree), ""))
         for each in checked

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations.manifest import layout
+from perturbations.manifest import manifest_paths
 
 VALUES = {
     "dataset": st.sampled_from(["msrvtt", "d1", "youcook2/whole", "demo_families/composed"]),
@@ -24,14 +24,14 @@ NAME = st.from_regex("[a-z][a-z0-9_]{0,8}", fullmatch=True)
 
 @given(st.data())
 def test_a_path_gives_its_place_back(data: st.DataObject) -> None:
-    kind = data.draw(st.sampled_from(sorted(layout.patterns())))
-    names = re.findall(r"\{(\w+)\}", layout.pattern(kind))
+    kind = data.draw(st.sampled_from(sorted(manifest_paths.patterns())))
+    names = re.findall(r"\{(\w+)\}", manifest_paths.pattern(kind))
     fields = {name: data.draw(VALUES.get(name, NAME)) for name in names}
-    path = layout.at(kind, **fields)
-    place = layout.place_of(path)
+    path = manifest_paths.at(kind, **fields)
+    place = manifest_paths.place_of(path)
     assert place is not None
-    assert layout.at(place[0], **place[1]) == path
-    own, other = layout.pattern(kind), layout.pattern(place[0])
+    assert manifest_paths.at(place[0], **place[1]) == path
+    own, other = manifest_paths.pattern(kind), manifest_paths.pattern(place[0])
     is_reserved = (other.count("{"), -len(other)) < (len(names), -len(own))  # by another kind
     assert place == (kind, fields) or is_reserved
 
@@ -40,13 +40,15 @@ def test_a_path_gives_its_place_back(data: st.DataObject) -> None:
     "path", ["work", "manifests/../x/sources.parquet", "corpora/d/s/p/0", "elsewhere/d/sources.parquet", ""]
 )
 def test_what_no_run_writes_has_no_place(path: str) -> None:
-    assert layout.place_of(path) is None
+    assert manifest_paths.place_of(path) is None
 
 
 def test_no_dataset_takes_the_name_of_a_folder_that_is_made_whole_or_holds_folders() -> None:
     folders = {"manifests"}
-    for folder, *rest in (path.split("/")[1:] for path in layout.patterns().values()):
-        fields = [layout.expression(name) for name in re.findall(r"\{(\w+)\}", "/".join(rest))]
-        if re.fullmatch(layout.NAME, folder) and (not rest or any(re.fullmatch(field, "a/b") for field in fields)):
+    for folder, *rest in (path.split("/")[1:] for path in manifest_paths.patterns().values()):
+        fields = [manifest_paths.expression(name) for name in re.findall(r"\{(\w+)\}", "/".join(rest))]
+        if re.fullmatch(manifest_paths.NAME, folder) and (
+            not rest or any(re.fullmatch(field, "a/b") for field in fields)
+        ):
             folders.add(folder)
-    assert folders == layout.RESERVED
+    assert folders == manifest_paths.RESERVED

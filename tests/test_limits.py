@@ -11,7 +11,7 @@ from perturbations.base import limits
 from perturbations.base.settings import parse_limits
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
-from perturbations.corpus import recipe
+from perturbations.corpus.plan import recipe
 
 CONFIG = {"datasets": {"demo": DATASET}, "suites": {"mlvp": {}}}
 

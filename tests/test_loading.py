@@ -25,10 +25,10 @@ import perturbations
 from perturbations import Corpus, Transform, open_clip, perturb, read_manifest
 from perturbations.api.torch_data import ClipDataset
 from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError
-from perturbations.corpus import checking
+from perturbations.corpus import verification
 from perturbations.manifest import files
-from perturbations.manifest.kinds import SOURCES
-from perturbations.suites import registry
+from perturbations.manifest.rows import SOURCES
+from perturbations.suites import suite_registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -79,7 +79,7 @@ def test_links_to_manifests_lead_to_the_tree(tree: Path, tmp_path: Path) -> None
     clip = Corpus(tmp_path / "work/link")[0]
     assert len(clip.captions) == 2
     assert clip.clean is not None
-    assert checking.check_manifest(tmp_path / "work/link/mixed_types.parquet").findings == []
+    assert verification.check_manifest(tmp_path / "work/link/mixed_types.parquet").findings == []
 
 
 # --- the corpus -------------------------------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ def test_the_page_s_examples_work(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "manifests/data").rename(tmp_path / "manifests/msrvtt")
     section = PAGE.read_text(encoding="utf-8").partition("## A corpus")[2].partition("## Tables")[0]
     pair = re.search(r'where\(perturbation="(\w+)", text_perturbation="(\w+)"\)', section)
-    combined = registry.suite("msrvtt_p").combined
+    combined = suite_registry.suite("msrvtt_p").combined
     assert pair is not None
     assert combined is not None
     assert (pair[1] in combined.video, pair[2] in combined.text) == (True, True), "what no run makes"

@@ -12,10 +12,10 @@ from test_manifest import filled
 
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
-from perturbations.cli.common import provenance
-from perturbations.corpus import checking
+from perturbations.corpus import verification
+from perturbations.corpus.jobs.job_metadata import provenance
 from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import CAPTIONS, SOURCE_STORAGE, VIDEOS, CaptionRow, MixRow, VideoRow
+from perturbations.manifest.rows import CAPTIONS, SOURCE_STORAGE, VIDEOS, CaptionRow, MixRow, VideoRow
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,6 @@ def test_verify_knows_a_corpus_behind_a_link(tmp_path: Path, monkeypatch: pytest
     stranger = Path("corpora/d/mlvp/fog/1/stranger.mp4")
     stranger.parent.mkdir(parents=True)
     stranger.touch()
-    (manifest,) = checking.manifests_in(Path("manifests"))
-    findings = [checking.line_of(finding) for finding in checking.check_manifest(manifest).findings]
+    (manifest,) = verification.manifests_in(Path("manifests"))
+    findings = [verification.line_of(finding) for finding in verification.check_manifest(manifest).findings]
     assert [finding for finding in findings if "no row names this file" in finding]

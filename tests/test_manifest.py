@@ -19,10 +19,11 @@ from looping import each
 
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.rows import RANKS, RankRow
+from perturbations.evaluation.result_rows import RANKS, RankRow
 from perturbations.manifest import files, parquet
 from perturbations.manifest.columns import columns_of, row_from, values_of
-from perturbations.manifest.kinds import (
+from perturbations.manifest.row_kinds import FILES, KINDS
+from perturbations.manifest.rows import (
     ANALYSES,
     CAPTIONS,
     COMPLETE,
@@ -41,7 +42,6 @@ from perturbations.manifest.kinds import (
     RowKind,
     SourceRow,
 )
-from perturbations.manifest.registry import FILES, KINDS
 
 VALUES: dict[type, st.SearchStrategy[Any]] = {
     str: st.text(max_size=12),

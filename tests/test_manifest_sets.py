@@ -14,7 +14,7 @@ from test_manifest import CAPTION, filled, part
 
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import files, sets
-from perturbations.manifest.kinds import (
+from perturbations.manifest.rows import (
     CAPTIONS,
     MISSING,
     QRELS,

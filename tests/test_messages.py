@@ -10,13 +10,13 @@ from pathlib import Path
 import preloaded
 import pytest
 
-from perturbations.base import checkpoints
 from perturbations.base.errors import ConfigError, ManifestError, first_line
 from perturbations.cli.main import main
 from perturbations.exports import vtr_tta
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
-from perturbations.manifest.kinds import QUARANTINED, SOURCES, SourceRow
+from perturbations.manifest.rows import QUARANTINED, SOURCES, SourceRow
+from perturbations.models import checkpoints
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from dataclasses import replace
 import clips
 import pytest
 
-from perturbations.corpus import caption_recipes, mixes, recipe, tiers
-from perturbations.manifest.kinds import SOURCE_STORAGE, CompleteSource, MixRow, TextRow, VideoRow
-from perturbations.suites import registry
+from perturbations.corpus.captions import mixes
+from perturbations.corpus.plan import caption_recipes, recipe, tiers
+from perturbations.manifest.rows import SOURCE_STORAGE, CompleteSource, MixRow, TextRow, VideoRow
+from perturbations.suites import suite_registry
 
 NAMES = ["fog", "snow", "style_transfer"]
 
@@ -21,7 +22,7 @@ def rows(items: int, seed: int = 0, dataset: str = "data") -> list[VideoRow]:
     videos = []
     for name in NAMES:
         for severity in range(1, 6):
-            wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=seed, storage=tiers.UNSTORED)
+            wanted = recipe.make(suite_registry.get(f"mlvp/{name}"), severity, seed=seed, storage=tiers.UNSTORED)
             for item in (f"i{number}" for number in range(items)):
                 path, recipe_id = f"{name}/{severity}/{item}", f"{name}/{severity}"
                 videos.append(clips.video_row(wanted, dataset=dataset, item_id=item, path=path, recipe_id=recipe_id))
@@ -105,7 +106,7 @@ def test_a_quarantined_scenario_stays_a_row() -> None:
 
 
 def perturbed_captions(names: list[str], items: int) -> list[TextRow]:
-    wanted = caption_recipes.make(registry.get("msrvtt_p/keyboard"), 1)
+    wanted = caption_recipes.make(suite_registry.get("msrvtt_p/keyboard"), 1)
     return [
         clips.text_row(
             wanted,
@@ -122,7 +123,7 @@ def perturbed_captions(names: list[str], items: int) -> list[TextRow]:
 
 
 def test_combinations_join_a_caption_with_its_own_video() -> None:
-    combined = registry.Combined(severity=3, video=("fog", "snow"), text=("typos", "tense"))
+    combined = suite_registry.Combined(severity=3, video=("fog", "snow"), text=("typos", "tense"))
     captions = perturbed_captions(["typos", "tense", "ocr"], 4)
     mix = list(mixes.multimodal(rows(3), captions, combined))
     assert Counter((row.perturbation, row.text_perturbation) for row in mix) == {
@@ -135,11 +136,11 @@ def test_combinations_join_a_caption_with_its_own_video() -> None:
         assert row.caption_id.startswith(f"c{number}.")
         assert row.text.startswith(f"{row.text_perturbation} {number}")
         assert (row.text_recipe_id, row.recipe_id) == (f"text/{row.text_perturbation}", f"{row.perturbation}/3")
-    combined = registry.suite("msrvtt_p").combined
+    combined = suite_registry.suite("msrvtt_p").combined
     assert combined is not None
     assert len(combined.video) * len(combined.text) == 66
     assert len(combined.video) * len([name for name in combined.text if not name.startswith("gender")]) == 48
-    assert set(combined.video) <= {entry.name for entry in registry.perturbations("msrvtt_p", "video")}
-    assert set(combined.text) <= {entry.name for entry in registry.perturbations("msrvtt_p", "text")}
+    assert set(combined.video) <= {entry.name for entry in suite_registry.perturbations("msrvtt_p", "video")}
+    assert set(combined.text) <= {entry.name for entry in suite_registry.perturbations("msrvtt_p", "text")}
     mix = list(mixes.multimodal(rows(2), perturbed_captions(list(combined.text), 2), combined))
     assert mix == []  # none of these videos is of the suite

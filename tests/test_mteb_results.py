@@ -22,10 +22,10 @@ from small_corpus import ITEMS
 from perturbations import retrieval
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
-from perturbations.evaluation import mteb_results
-from perturbations.evaluation.page import page as page_files
+from perturbations.evaluation.features import mteb_results
+from perturbations.evaluation.page import evaluation_page as page_files
+from perturbations.evaluation.result_rows import ResultRow, tables_of
 from perturbations.evaluation.result_sets import check
-from perturbations.evaluation.rows import ResultRow, tables_of
 
 PAGE = Path(__file__).parents[1] / "docs/how-to/mveb.md"
 KINDS = {

@@ -16,9 +16,8 @@ import tiny_models
 from looping import each
 from tiny_models import CPU, picture, torch, transformers
 
-from perturbations.base import checkpoints
 from perturbations.base.errors import ConfigError
-from perturbations.models import captioner, owlv2
+from perturbations.models import captioner, checkpoints, owlv2
 
 pytestmark = pytest.mark.usefixtures("no_network")
 

@@ -19,10 +19,10 @@ from clips import make
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.config.sections import Config
-from perturbations.corpus import paths, rules
-from perturbations.corpus.sharding import DatasetPlan
-from perturbations.corpus.targets import Plans
-from perturbations.evaluation import planning as evaluation
+from perturbations.corpus.plan import corpus_rules, folders
+from perturbations.corpus.plan.sharding import DatasetPlan
+from perturbations.corpus.plan.targets import Plans
+from perturbations.evaluation.plan import planned_runs as evaluation
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
@@ -54,7 +54,7 @@ def planned(**videos: Mapping[str, set[str]]) -> Plans:
 
 def test_pretrained_donors_are_asked_for_with_captions_about_main_objects() -> None:
     pretrained = {"backend": "pretrained"}
-    jobs = rules.CorpusRules(configured(backends={"embedding": pretrained, "main_object": pretrained}))
+    jobs = corpus_rules.CorpusRules(configured(backends={"embedding": pretrained, "main_object": pretrained}))
     analysis = jobs.video_analysis(
         SimpleNamespace(dataset="tiny", suite="mlvp", perturbation="event_insertion", severity="2", shard="s1")
     )
@@ -80,7 +80,7 @@ def test_a_gpu_is_a_resource(device: str, gpus: int, threads: int) -> None:
 
 @pytest.mark.parametrize("folder", ["/usr/bin", "/a b", "/quo'te\"s", "/$(touch pwned)`x`;&", "/{braces}", "/日本語"])
 def test_a_shell_finds_the_command_in_any_folder(folder: str) -> None:
-    prefix = paths.shell_prefix(Path(folder) / "python").format()  # as Snakemake formats a command
+    prefix = folders.shell_prefix(Path(folder) / "python").format()  # as Snakemake formats a command
     done = subprocess.run(
         ["/bin/sh", "-c", prefix + 'echo "$PATH"'], env={"PATH": "/bin"}, capture_output=True, text=True
     )
@@ -90,7 +90,7 @@ def test_a_shell_finds_the_command_in_any_folder(folder: str) -> None:
 @pytest.mark.parametrize("name", ["a{b", "a}b", "{dataset}"])
 def test_braces_in_a_path_are_an_error(name: str) -> None:
     with pytest.raises(ConfigError, match="rename .*Snakemake takes the braces for wildcards"):
-        paths.without_braces("a folder", Path("/data") / name)
+        folders.without_braces("a folder", Path("/data") / name)
 
 
 KEY = evaluation.model_key(configured())

@@ -12,12 +12,12 @@ from test_paths import KEY, configured, planned
 
 from perturbations.base.errors import ConfigError
 from perturbations.config.sections import Config
-from perturbations.corpus import paths
-from perturbations.corpus.sharding import DatasetPlan
-from perturbations.evaluation import paths as evaluation_paths
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.rows import Run
-from perturbations.evaluation.rules import loaded_model
+from perturbations.corpus.plan import folders
+from perturbations.corpus.plan.sharding import DatasetPlan
+from perturbations.evaluation.plan import evaluation_files as evaluation_paths
+from perturbations.evaluation.plan import planned_runs as evaluation
+from perturbations.evaluation.plan.evaluation_rules import loaded_model
+from perturbations.evaluation.result_rows import Run
 
 _Place = tuple[str, str, str, str]
 CLEAN: tuple[_Place, _Place] = (("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean"))
@@ -31,11 +31,11 @@ def jobs(settings: Config, kind: str = "adaptation") -> dict[str, list[Run]]:
     return evaluation.jobs(settings, "tiny", kind)
 
 
-def inputs_of(settings: Config, place: Sequence[str], kind: str = "evaluation") -> paths.Inputs:
+def inputs_of(settings: Config, place: Sequence[str], kind: str = "evaluation") -> folders.Inputs:
     return of_runs(settings, jobs(settings, kind)["/".join((*place, kind))])
 
 
-def of_runs(settings: Config, runs: Sequence[Run]) -> paths.Inputs:
+def of_runs(settings: Config, runs: Sequence[Run]) -> folders.Inputs:
     plans = planned(tiny={"s1": {"a"}, "s2": {"b"}})
     return evaluation_paths.inputs(settings, runs, plans, lambda dataset: (f"{dataset}_c1", "c2"))
 

@@ -21,21 +21,24 @@ import yaml
 from export_readers import Searcher, export, exported_module, known_scores
 from PIL import Image
 
-from perturbations.api.opening import open_clip
+from perturbations.api.clip_opening import open_clip
 from perturbations.base import limits, shown
 from perturbations.base.errors import ConfigError, MediaError
 from perturbations.base.storage import PICTURES
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
-from perturbations.corpus import clean_clips, clip_files, corpus_card, costs, recipe, tally, tiers
-from perturbations.corpus import items as reading
-from perturbations.corpus.listed import ListedClip
-from perturbations.datasets.registry import Dataset
+from perturbations.corpus import corpus_card, tally
+from perturbations.corpus.plan import items as reading
+from perturbations.corpus.plan import recipe, resources, tiers
+from perturbations.corpus.plan.clip_lists import ListedClip
+from perturbations.corpus.render import clean_clips
+from perturbations.corpus.store import first_bytes
+from perturbations.datasets.adapter_registry import Dataset
 from perturbations.manifest import files, sets
-from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS, CaptionRow, CompleteSource, VideoRow
+from perturbations.manifest.rows import CAPTIONS, SOURCES, VIDEOS, CaptionRow, CompleteSource, VideoRow
 from perturbations.media import decoding, encoding, probing, stills
 from perturbations.media.clip import MediaClip, Timing
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -63,7 +66,7 @@ def test_a_picture_is_one_frame_and_upright(tmp_path: Path) -> None:
     assert (info.width, info.height, info.rotation, info.codec) == (24, 40, 90, "png")
     assert list(decoding.decode(MediaClip(path), only={1})) == []
     clips = [ListedClip(item_id=name, source_video_id=name, path=str(path), bytes=9) for name in "ab"]
-    assert costs.mean_pixels(clips, None) == 24 * 40, "known before a run"
+    assert resources.mean_pixels(clips, None) == 24 * 40, "known before a run"
     with pytest.raises(MediaError, match="one frame, not 2"):
         encoding.encode([frame] * 2, tmp_path / "b.png", PICTURES["png"], Timing(Fraction(1), Fraction(1)))
 
@@ -120,7 +123,7 @@ def test_what_is_no_whole_picture_of_8_bits_of_rgb_is_quarantined(
     (row,) = clips.source_rows("d", [ListedClip(item_id="a", source_video_id="a", path=str(path))])
     assert row.status == "quarantined"
     listed = ListedClip(item_id="a", source_video_id="a", path=str(path), bytes=0)
-    assert list(clip_files.unreadable([listed])) == [str(path)], "seen before the first job"
+    assert list(first_bytes.unreadable([listed])) == [str(path)], "seen before the first job"
     with pytest.raises(MediaError, match=reason):
         stills.read(path)
 
@@ -143,7 +146,7 @@ def rows_of(
     path = saved(folder / name, Image.fromarray(DRAWN).resize((80, 48)), quality=95)
     clip = ListedClip(item_id="photo", source_video_id="photo", path=str(path))
     source = clean_clips.source_row("pictures", clip)
-    job = recipe.make(registry.get("mm_robustness/pixelate"), 3, seed=0, storage=storage)
+    job = recipe.make(suite_registry.get("mm_robustness/pixelate"), 3, seed=0, storage=storage)
     places = {"root": folder, "folder": folder / "corpora", "part": folder / "work/j.parquet"}
     (row,) = clips.video_rows(job, [source], **places)
     about = {"root": "../.."}
@@ -187,9 +190,9 @@ def test_perturbations_of_time_are_refused_by_name_before_a_job() -> None:
     with pytest.raises(ConfigError, match=r"h264_compression, motion_blur need several frames.*list only fog"):
         recipe.from_config(wanted, "own", "mlvp", "motion_blur", 1)
     assert recipe.from_config(wanted, "own", "mlvp", "fog", 1).storage == tiers.stored_video("png")
-    refused = {entry.name for entry in registry.perturbations("mlvp", "video") if not entry.applies_to_one_frame}
+    refused = {entry.name for entry in suite_registry.perturbations("mlvp", "video") if not entry.applies_to_one_frame}
     assert {"event_insertion", "temporal_scrambling", "video_defocus"} < refused
-    assert all(entry.applies_to_one_frame for entry in registry.perturbations("mm_robustness", "video"))
+    assert all(entry.applies_to_one_frame for entry in suite_registry.perturbations("mm_robustness", "video"))
 
 
 @pytest.mark.parametrize(("profile", "stored"), [("high", "png"), ("lossless", "png"), ("released", "jpeg")])
@@ -315,7 +318,7 @@ def test_init_configures_pictures(
         assert text in printed, printed
     own = config_file.parse(yaml.safe_load(Path("study/config.yaml").read_text()))
     assert (own.datasets["study"].adapter, own.max_failed_items_of("study")) == (adapter, 2)
-    for entry in registry.perturbations("mm_robustness", "video"):
+    for entry in suite_registry.perturbations("mm_robustness", "video"):
         assert recipe.from_config(own, "study", "mm_robustness", entry.name, 5).storage == tiers.stored_video("png")
 
 
@@ -335,7 +338,7 @@ def test_init_refuses_a_split_of_another_dataset(
 def test_a_card_of_pictures_speaks_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, row = rows_of(tmp_path, tiers.stored_video("png"), monkeypatch)
     card = corpus_card.card(
-        registry.suite("mm_robustness"), tally.Tally().counted([row]), sets.of_counts([], Counter(), 1), {}
+        suite_registry.suite("mm_robustness"), tally.Tally().counted([row]), sets.of_counts([], Counter(), 1), {}
     )
     assert "1 of 0 pictures; perturbations: 1" in card
     assert not OF_VIDEOS.findall(card), card

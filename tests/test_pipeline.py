@@ -19,16 +19,18 @@ import pytest
 import perturbations
 import perturbations.base.errors
 from perturbations.base import rng
-from perturbations.corpus import clean_clips, recipe, render_clip, rendering, tiers
-from perturbations.corpus.frame_orders import fitted
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.corpus.render import clean_clips, rendering
+from perturbations.corpus.render.frame_orders import fitted
+from perturbations.corpus.store import stored_clip
 from perturbations.manifest import sets
-from perturbations.manifest.kinds import CompleteSource, VideoRow
+from perturbations.manifest.rows import CompleteSource, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip, uniform_indices
-from perturbations.models.guides.registry import Known
-from perturbations.suites import registry
+from perturbations.models.guides.guide_registry import Known
+from perturbations.suites import suite_registry
 
-ENTRIES = registry.perturbations(kind="video")
+ENTRIES = suite_registry.perturbations(kind="video")
 KEYS = [entry.key for entry in ENTRIES]
 KERNELS = [*{(entry.kernel, entry.guide, entry.draw): entry.key for entry in ENTRIES}.values()]
 """One perturbation per kernel, which several suites may share."""
@@ -138,7 +140,7 @@ source_row = cache(clips.source_row)
 def known(text: str, source: CompleteSource, folder: Path) -> Known:
     """What analyses tell of a clip, for every tier of a recipe once."""
     wanted, donors = recipe.parse(text), []
-    if registry.get(wanted.key).in_variant(wanted.variant).guide in ("donor", "random_donor"):
+    if suite_registry.get(wanted.key).in_variant(wanted.variant).guide in ("donor", "random_donor"):
         other = clips.write_scene(folder / "donor.mp4", donor_frames())
         donors = [source, clips.source_row(other, "other")]
     return clips.known(wanted, source, folder / "known", donors)
@@ -154,9 +156,9 @@ def row_of(
     variant: str | None = None,
     seed: int = 0,
 ) -> VideoRow:
-    wanted = recipe.make(registry.get(key), severity, variant=variant, seed=seed, storage=tier, donors="data")
+    wanted = recipe.make(suite_registry.get(key), severity, variant=variant, seed=seed, storage=tier, donors="data")
     source = source_row(path)
-    target = folder / f"it{render_clip.extension(wanted) or ''}"
+    target = folder / f"it{stored_clip.extension(wanted) or ''}"
     (row,) = clips.video_rows(
         wanted,
         [source],
@@ -178,9 +180,9 @@ def test_all_tiers_hold_the_same_frames(key: str, clip: tuple[Path, np.ndarray],
     exact, on_demand, sampled = (perturbations.open_clip(row) for row in rows.values())
     assert exact.dtype == np.uint8
     assert {(row.height, row.width) for row in rows.values()} == {exact.shape[1:3]}
-    if registry.get(key).shape is None:
+    if suite_registry.get(key).shape is None:
         assert exact.shape[1:] == clean.shape[1:]
-        if registry.get(key).method != "temporal":  # the tests of the plans say how long these are
+        if suite_registry.get(key).method != "temporal":  # the tests of the plans say how long these are
             assert len(exact) == len(clean)
     assert all(row.frame_count == len(exact) for row in rows.values())
     assert all(row.source_frame_count == len(clean) for row in rows.values())
@@ -201,7 +203,7 @@ SHAPED = [form for entry in ENTRIES for form in entry.forms() if form.shape is n
 
 
 @pytest.mark.parametrize("form", SHAPED, ids=lambda form: f"{form.key}-{form.variant}")
-def test_frames_of_another_size(form: registry.Perturbation, tmp_path: Path) -> None:
+def test_frames_of_another_size(form: suite_registry.Perturbation, tmp_path: Path) -> None:
     clean = scene(11, 37, 53)
     path = clips.write_scene(tmp_path / "clip.mp4", clean)
     rows = [
@@ -270,7 +272,7 @@ def test_the_high_profile_keeps_40_db_and_a_row_differs_by_its_key(key: str, tmp
     assert all(row.storage_psnr_db >= 40 for row in rows)
     other_seed = made_row(key, 3, HIGH, path, tmp_path / "other", seed=1)
     assert other_seed.recipe_id != first.recipe_id
-    entry = registry.get(key)
+    entry = suite_registry.get(key)
     random = entry.realization is not None
     if entry.guide == "style":  # the seed chooses the style, which may be the same one
         assert (other_seed.frames_sha256 != first.frames_sha256) == (other_seed.guide != first.guide)
@@ -305,7 +307,7 @@ def test_the_measured_psnr_is_the_real_one(key: str, tmp_path: Path) -> None:
 def test_a_long_clip_is_measured_like_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = clips.write_scene(tmp_path / "clip.mp4", scene(9, 48, 64))
     kept = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "kept")
-    monkeypatch.setattr(render_clip, "_KEPT_BYTES", 3 * 48 * 64 * 3)
+    monkeypatch.setattr(stored_clip, "_KEPT_BYTES", 3 * 48 * 64 * 3)
     again = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "again")
     assert replace(kept, path=None) == replace(again, path=None)
 
@@ -393,11 +395,11 @@ def test_each_realization_is_drawn_once(
         clips.source_row(clips.written(tmp_path / f"{item}.mp4", clips.noise(LENGTH, seed=seed)), item)
         for seed, item in enumerate(("it", "other"))
     )
-    wanted = recipe.make(registry.get(key, variant), 5, seed=0, storage=tier, donors="data")
+    wanted = recipe.make(suite_registry.get(key, variant), 5, seed=0, storage=tier, donors="data")
     source = clean_clips.source_with_facts(wanted, row, [other])
     drawn: Counter[Any] = Counter()
     generator = rng.generator
     monkeypatch.setattr(rng, "generator", lambda *args: drawn.update([args]) or generator(*args))
-    monkeypatch.setattr(render_clip, "_KEPT_BYTES", kept_bytes)
-    render_clip.produce(wanted, source, tmp_path / "clip")
+    monkeypatch.setattr(stored_clip, "_KEPT_BYTES", kept_bytes)
+    stored_clip.produce(wanted, source, tmp_path / "clip")
     assert sorted(drawn.values()) == [1] * realizations

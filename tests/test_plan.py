@@ -16,10 +16,10 @@ from test_manifest import filled
 from perturbations.base import storage
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.corpus import listed, sharding
-from perturbations.corpus.listed import ListedClip
-from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import SOURCES, CaptionRow, SourceRow
+from perturbations.corpus.plan import clip_lists, sharding
+from perturbations.corpus.plan.clip_lists import ListedClip
+from perturbations.manifest import files, manifest_paths
+from perturbations.manifest.rows import SOURCES, CaptionRow, SourceRow
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
 
@@ -65,7 +65,7 @@ def project(root: Path, names: list[str], rows: list[dict[str, Any]] | None = No
 
 def clips_of(root: Path, plan: sharding.DatasetPlan) -> list[str]:
     """The items of all shards' lists, sorted."""
-    lists = [listed.read(listed.list_in(root / "shards", shard), ListedClip) for shard in plan.shards]
+    lists = [clip_lists.read(clip_lists.list_in(root / "shards", shard), ListedClip) for shard in plan.shards]
     return sorted(clip.item_id for members in lists for clip in members)
 
 
@@ -76,8 +76,8 @@ def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> N
     assert sorted(files) == sorted(plan.shards)
     assert (plan.listed, plan.rejected) == (5, 1)
     assert clips_of(root, plan) == ["a", "b", "c", "new\nline"]
-    assert [line.item_id for line in listed.read(root / "lists/rejected.jsonl", SourceRow)] == ["gone"]
-    assert listed.read(root / "lists/captions.jsonl", CaptionRow)[0].text == "c\u2028d"
+    assert [line.item_id for line in clip_lists.read(root / "lists/rejected.jsonl", SourceRow)] == ["gone"]
+    assert clip_lists.read(root / "lists/captions.jsonl", CaptionRow)[0].text == "c\u2028d"
 
     sharding.plan_clips(project(tmp_path, ["a", "b", "c", "new\nline"]), "d")
     assert {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()} == files
@@ -106,10 +106,10 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
     settings = project(tmp_path, list("abcdef"), ROWS)
     root = tmp_path / "work/d"
     plan = sharding.plan_clips(settings, "d")
-    usable = listed.read(root / "lists/captions.jsonl", CaptionRow)
+    usable = clip_lists.read(root / "lists/captions.jsonl", CaptionRow)
     # The number of a caption does not depend on whether those before it can be used.
     assert [(caption.caption_id, caption.text) for caption in usable] == [("a#0", "first"), ("a#2", "second")]
-    rejected = listed.read(root / layout.in_dataset("rejected_captions"), SourceRow)
+    rejected = clip_lists.read(root / manifest_paths.in_dataset("rejected_captions"), SourceRow)
     assert len(usable) + len(rejected) == len(ROWS)
     assert (plan.captions, plan.rejected_captions) == (2, 9)
     assert "the caption 'a#1' is empty, null or NaN (captions.json, entry 2)" in [row.error for row in rejected]
@@ -125,16 +125,16 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
         ("f", "a caption has 100,001 characters, more than 100,000"),
     ]
     # A clip whose captions cannot be used is perturbed all the same; no id is there twice.
-    unusable = listed.read(root / "lists/rejected.jsonl", SourceRow)
+    unusable = clip_lists.read(root / "lists/rejected.jsonl", SourceRow)
     assert clips_of(root, plan) == ["a", "b", "c"]
     assert sorted(row.item_id for row in unusable) == ["", "d", "e", "f"]
     assert next(row.error for row in unusable if not row.item_id).endswith("; 1 more entries with this id")
     assert (plan.listed, plan.rejected) == (7, 4)
     # Captions alone are listed in the same way.
     shard_names = sharding.plan_captions(settings, "d")
-    lists = [listed.read(root / "captions" / f"{shard}.jsonl", CaptionRow) for shard in shard_names]
+    lists = [clip_lists.read(root / "captions" / f"{shard}.jsonl", CaptionRow) for shard in shard_names]
     assert sorted(caption.caption_id for members in lists for caption in members) == ["a#0", "a#2"]
-    assert listed.read(root / layout.in_dataset("rejected_captions"), SourceRow) == rejected
+    assert clip_lists.read(root / manifest_paths.in_dataset("rejected_captions"), SourceRow) == rejected
 
 
 def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path) -> None:
@@ -145,13 +145,13 @@ def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path
         (tmp_path / "videos" / f"{name}.mp4").write_bytes(b"x")
     raw = {"adapter": "msrvtt", "annotations": annotations, "videos": tmp_path / "videos"}
     plan = sharding.plan_clips(config_file.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}}, place=tmp_path), "d")
-    rejected = listed.read(tmp_path / "work/d" / layout.in_dataset("rejected_captions"), SourceRow)
+    rejected = clip_lists.read(tmp_path / "work/d" / manifest_paths.in_dataset("rejected_captions"), SourceRow)
     assert [(row.item_id, row.error) for row in rejected] == [
         ("b", "duplicate caption id 'k0' (a.csv, line 3)"),
         ("a", "duplicate id, first seen at line 2 (a.csv, line 4)"),
     ]
     assert (plan.listed, plan.rejected, plan.captions, plan.rejected_captions) == (2, 1, 1, 2)
-    assert [row.item_id for row in listed.read(tmp_path / "work/d/lists/rejected.jsonl", SourceRow)] == ["b"]
+    assert [row.item_id for row in clip_lists.read(tmp_path / "work/d/lists/rejected.jsonl", SourceRow)] == ["b"]
 
 
 def written(root: Path) -> dict[str, int]:
@@ -173,7 +173,7 @@ def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(change: st
     config_of = project(tmp_path, ["a", "b", "c"])
     plan = sharding.plan_clips(config_of, "d")
     for shard in plan.shards:
-        clips = listed.read(listed.list_in(root / "shards", shard), ListedClip)
+        clips = clip_lists.read(clip_lists.list_in(root / "shards", shard), ListedClip)
         rows = [filled(SourceRow, item_id=clip.item_id, sha256=storage.sha256(clip.path)) for clip in clips]
         files.write(root / f"sources/{shard}.parquet", SOURCES, rows)
     before = written(root)
@@ -182,7 +182,7 @@ def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(change: st
     for _ in range(2):
         sharding.plan_clips(config_of, "d")
     changed = {name for name, when in written(root).items() if before.get(name) != when}
-    lines = [line for name in changed for line in listed.read(root / name, ListedClip)]
+    lines = [line for name in changed for line in clip_lists.read(root / name, ListedClip)]
     assert [(line.bytes, line.path) for line in lines if line.item_id == "a"] == [
         (video.stat().st_size, str(video)) for _ in range(is_other)
     ]
@@ -200,7 +200,7 @@ def test_captions_are_listed_by_their_ids_and_written_once(tmp_path: Path) -> No
     rows = [{"item_id": name, "caption": f".{text}{name}"} for text in ("", "new\nline", "\u2028") for name in names]
     parsed, path = project(tmp_path, [], rows), tmp_path / "work/d/lists/captions.jsonl"
     sharding.plan_clips(parsed, "d")
-    captions = listed.read(path, CaptionRow)
+    captions = clip_lists.read(path, CaptionRow)
     expected = [(f"{name}#{number}", name) for name in names for number in range(3)]
     assert [(caption.caption_id, caption.item_id) for caption in captions] == sorted(expected)
     content = path.read_bytes()
@@ -213,7 +213,7 @@ def test_captions_are_listed_by_their_ids_and_written_once(tmp_path: Path) -> No
         assert path.read_bytes() == content
     shards = sharding.plan_captions(parsed, "d")
     assert list(shards) == sorted(shards)
-    lists = listed.read_folder(tmp_path / "work/d/captions", CaptionRow)
+    lists = clip_lists.read_folder(tmp_path / "work/d/captions", CaptionRow)
     assert sorted(caption.caption_id for members in lists.values() for caption in members) == sorted(dict(expected))
 
 
@@ -223,14 +223,14 @@ CAPTION = CaptionRow(dataset="d", caption_id="a#0", item_id="a", text="a dog")
 def lists_of(folder: Path, *names: str) -> Path:
     """A folder of lists of one caption each."""
     for name in names:
-        listed.write(folder / name, [CAPTION])
+        clip_lists.write(folder / name, [CAPTION])
     return folder
 
 
 def test_what_is_being_written_is_not_read(tmp_path: Path) -> None:
     lists = lists_of(tmp_path / "captions", "s1.jsonl", "s0.jsonl", storage.temporary_path(Path("s0.jsonl")).name)
-    assert listed.shards(lists) == ["s0", "s1"]
-    assert listed.read_folder(lists, CaptionRow) == {"s0": [CAPTION], "s1": [CAPTION]}
+    assert clip_lists.shards(lists) == ["s0", "s1"]
+    assert clip_lists.read_folder(lists, CaptionRow) == {"s0": [CAPTION], "s1": [CAPTION]}
 
 
 def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,5 +242,5 @@ def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: p
         unlink(path, missing_ok=missing_ok)
 
     monkeypatch.setattr(Path, "unlink", second)
-    listed.write_shards(lists, {"s1": [CAPTION], "s2": [CAPTION]})
-    assert listed.shards(lists) == ["s1", "s2"]
+    clip_lists.write_shards(lists, {"s1": [CAPTION], "s2": [CAPTION]})
+    assert clip_lists.shards(lists) == ["s1", "s2"]

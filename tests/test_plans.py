@@ -15,13 +15,13 @@ from test_kernels import GUIDES, drawn, scene
 import perturbations
 from perturbations.base.arrays import uniform_indices
 from perturbations.base.errors import MediaError
-from perturbations.suites import registry
-from perturbations.suites.registry import Perturbation
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import Perturbation
 from perturbations.video import tampering, temporal
 
-VIDEO = registry.perturbations(kind="video")
+VIDEO = suite_registry.perturbations(kind="video")
 PLANS = [form for entry in VIDEO if entry.method == "temporal" for form in entry.forms()]
-SCRAMBLING = registry.get("mlvp/temporal_scrambling")
+SCRAMBLING = suite_registry.get("mlvp/temporal_scrambling")
 SHARES = [0.3, 0.4, 0.5, 0.6, 0.7]
 
 seeds = st.integers(0, 2**32)
@@ -74,7 +74,7 @@ def test_no_plan_leaves_a_clip_as_it_is_and_what_is_drawn_differs(form: Perturba
 @each("name", ["jumble", "sampling"])
 @each("seed", range(5))
 def test_frames_stand_farther_from_their_place_at_every_severity(name: str, seed: int) -> None:
-    entry = registry.get(f"msrvtt_p/{name}")
+    entry = suite_registry.get(f"msrvtt_p/{name}")
     moved = [np.abs(planned(entry, severity, 288, seed) - np.arange(288)).mean() for severity in entry.severities]
     assert entry.monotonic
     assert moved == sorted(moved)
@@ -168,7 +168,7 @@ def test_the_released_stretch_is_a_second_of_whole_frames_at_one_place(place: st
 @each("name", ["mask", "rotate"])
 def test_frames_outside_of_the_stretch_stay(name: str, variant: str) -> None:
     frames = np.random.default_rng(0).integers(1, 256, (20, 6, 8, 3), dtype=np.uint8)
-    kernel = registry.get(f"tampering/{name}", variant).kernel
+    kernel = suite_registry.get(f"tampering/{name}", variant).kernel
     where: dict[str, Any] = {"share": 0.3} if variant == "paper" else {"seconds": 1.2, "place": "middle"}
     apply = kernel(0.5, *([] if variant == "paper" else [5.0]), 20, 6, 8, **where)
     expected = frames.copy()

@@ -15,13 +15,13 @@ import tiny_models
 from test_workflow import tiny_clip
 
 import perturbations
-from perturbations.base import things
+from perturbations.base import plugins
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
-from perturbations.corpus import recipe, tiers
-from perturbations.suites import registry
-from perturbations.tta.methods import registry as methods
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.suites import suite_registry
+from perturbations.tta.methods import method_registry as methods
 
 LAMPS = copies.example("extend")
 CONFIG = {
@@ -33,10 +33,10 @@ CONFIG = {
 
 @pytest.fixture(autouse=True)
 def _no_plugins(monkeypatch: pytest.MonkeyPatch) -> object:
-    monkeypatch.setattr(things, "_plugins", {})
+    monkeypatch.setattr(plugins, "_plugins", {})
     yield
-    things._plugins.clear()
-    things.use([])
+    plugins._plugins.clear()
+    plugins.use([])
 
 
 def project(folder: Path) -> Path:
@@ -49,7 +49,7 @@ def project(folder: Path) -> Path:
 
 
 def test_a_file_of_the_users_own_has_targets_recipes_and_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    snakefile = ("--snakefile", str(things.Path(perturbations.snakefile())))
+    snakefile = ("--snakefile", str(plugins.Path(perturbations.snakefile())))
     folder = project(tmp_path)
     preloaded.snakemake(folder, *snakefile, "lamps_own")
     monkeypatch.chdir(folder)
@@ -58,9 +58,9 @@ def test_a_file_of_the_users_own_has_targets_recipes_and_pages(tmp_path: Path, m
         ("first", 2, "a lamp is lit"),
         ("second", 2, "a lamp goes out"),
     ]
-    things.use([folder / "my suite.py"])
+    plugins.use([folder / "my suite.py"])
     recipes = {recipe.parse(clip.row.recipe).code for clip in corpus}
-    assert recipes == {registry.code("lamps")} != {None}
+    assert recipes == {suite_registry.code("lamps")} != {None}
     for page in ("corpus.html", "preview.png"):
         assert (folder / "manifests/own/lamps" / page).stat().st_size > 1000
     (folder / "my suite.py").write_text(LAMPS.replace("frame >> steps", "frame >> 1"))
@@ -74,13 +74,13 @@ def test_a_changed_method_is_evaluated_again(tmp_path: Path, monkeypatch: pytest
     folder = project(tmp_path)
     method = tmp_path / "my method.py"
     begin, end = LAMPS.index("def centred"), LAMPS.index("PAPER =")
-    imported = "from perturbations.tta.methods.registry import Method\n"
+    imported = "from perturbations.tta.methods.method_registry import Method\n"
     method.write_text(imported + LAMPS[begin:end] + LAMPS[LAMPS.index("METHOD =") :])
     (folder / "my suite.py").write_text(LAMPS.partition("METHOD =")[0])
     evaluation = {"pretrained": str(tiny_models.save_clip(tmp_path / "clip")), "methods": ["centred"], "num_frames": 2}
     config = {**CONFIG, "plugins": ["my suite.py", method.name], "evaluation": {**evaluation, "directions": ["t2v"]}}
     (folder / "config.yaml").write_text(json.dumps(config))
-    snakefile = ("--snakefile", str(things.Path(perturbations.snakefile())))
+    snakefile = ("--snakefile", str(plugins.Path(perturbations.snakefile())))
     preloaded.snakemake(folder, *snakefile, "tta_own")
     assert "Nothing to be done" in preloaded.snakemake(folder, *snakefile, "tta_own", "-n")
     monkeypatch.chdir(folder)
@@ -108,7 +108,7 @@ def test_commands_run_no_file_that_a_folder_names(
     monkeypatch.chdir(tmp_path)
     mark = tmp_path / "ran"
     Path("evil.py").write_text(f"open({str(mark)!r}, 'w')\n{LAMPS}")
-    things.record([Path("evil.py")])
+    plugins.record([Path("evil.py")])
     assert main(["list", "lamps"]) == 1
     assert main(["verify"]) == 1
     assert not mark.exists()
@@ -127,13 +127,13 @@ def test_a_preview_shows_the_severities_that_there_are(tmp_path: Path, monkeypat
 
 
 def test_a_recipe_of_another_file_is_refused(tmp_path: Path) -> None:
-    things.use([project(tmp_path) / "my suite.py"])
-    own = recipe.make(registry.get("lamps/dimmed"), 1, seed=0, storage=tiers.stored_frames(2))
+    plugins.use([project(tmp_path) / "my suite.py"])
+    own = recipe.make(suite_registry.get("lamps/dimmed"), 1, seed=0, storage=tiers.stored_frames(2))
     assert recipe.parse(own.text) == own
     other = replace(own, code="0" * 64).text
     with pytest.raises(ManifestError, match="made by another file that declares lamps"):
         recipe.parse(other)
-    assert recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=own.storage).code is None
+    assert recipe.make(suite_registry.get("mlvp/fog"), 1, seed=0, storage=own.storage).code is None
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,19 @@ def test_a_file_that_cannot_be_loaded_is_named(tmp_path: Path, text: str | None,
 
 def test_a_name_that_is_taken_and_what_is_no_suite_are_refused(tmp_path: Path) -> None:
     (tmp_path / "taken.py").write_text(LAMPS.replace('"lamps"', '"mlvp"'))
-    things.use([tmp_path / "taken.py"])
-    with pytest.raises(things.RegistryError, match="declares 'mlvp', which there is already"):
-        registry.suites()
-    things._plugins.clear()
+    plugins.use([tmp_path / "taken.py"])
+    with pytest.raises(plugins.RegistryError, match="declares 'mlvp', which there is already"):
+        suite_registry.suites()
+    plugins._plugins.clear()
     (tmp_path / "none.py").write_text("SUITE = 3\n")
-    things.use([tmp_path / "none.py"])
-    with pytest.raises(things.RegistryError, match="SUITE of .*none.py must be a Suite, not 3"):
-        registry.suites()
+    plugins.use([tmp_path / "none.py"])
+    with pytest.raises(plugins.RegistryError, match="SUITE of .*none.py must be a Suite, not 3"):
+        suite_registry.suites()
+
+
+def test_nothing_is_written_where_no_plugin_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder may be a disk that is only read."""
+    monkeypatch.setattr(Path, "unlink", None)
+    monkeypatch.setattr(Path, "write_text", None)
+    plugins.record([], tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -16,14 +16,15 @@ from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
-from perturbations.corpus import clip_files, costs, listed, paths, sharding, targets
-from perturbations.report import check as preflight
+from perturbations.corpus import check_before_a_run as preflight
+from perturbations.corpus.plan import clip_lists, folders, resources, sharding, targets
+from perturbations.corpus.store import first_bytes
 
 # --- clips -----------------------------------------------------------------------------------------------------------
 
 
-def clip_of(path: Path, **span: float) -> listed.ListedClip:
-    return listed.ListedClip(
+def clip_of(path: Path, **span: float) -> clip_lists.ListedClip:
+    return clip_lists.ListedClip(
         item_id=path.name, source_video_id=path.name, path=str(path), bytes=path.stat().st_size, **span
     )
 
@@ -41,7 +42,7 @@ def test_files_that_are_surely_no_whole_videos(tmp_path: Path) -> None:
     whole = (tmp_path / "clip.mp4").read_bytes()
     (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
     clips = [clip_of(path) for path in sorted(tmp_path.iterdir())]
-    reasons = clip_files.unreadable(clips)
+    reasons = first_bytes.unreadable(clips)
     assert reasons.pop(str(tmp_path / "cut")).startswith(f"the file ends early: {len(whole) // 2} of ")
     assert reasons == {
         str(tmp_path / "empty"): "the file is empty",
@@ -55,12 +56,12 @@ def test_a_sample_tells_how_much_is_stored_per_clip(tmp_path: Path) -> None:
     for index in range(1, 30):
         shutil.copy(tmp_path / "0.mp4", tmp_path / f"{index}.mp4")
     clips = [clip_of(path) for path in sorted(tmp_path.glob("*.mp4"))]
-    assert costs.mean_pixels(clips, None) == costs.mean_pixels(clips[::-1], None) == 20 * 48 * 64
-    assert costs.mean_pixels([clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5)], None) == 10 * 48 * 64
-    assert costs.mean_pixels(clips, 12) == 12 * 48 * 64
+    assert resources.mean_pixels(clips, None) == resources.mean_pixels(clips[::-1], None) == 20 * 48 * 64
+    assert resources.mean_pixels([clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5)], None) == 10 * 48 * 64
+    assert resources.mean_pixels(clips, 12) == 12 * 48 * 64
     (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x20ftypisom" + bytes(200))
-    assert costs.mean_pixels([clip_of(tmp_path / "clip.mp4")], None) is None
-    assert costs.mean_pixels([], None) is None
+    assert resources.mean_pixels([clip_of(tmp_path / "clip.mp4")], None) is None
+    assert resources.mean_pixels([], None) is None
 
 
 # --- what is wanted --------------------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ def test_a_span_that_ends_before_it_begins_is_a_line_to_correct(project: Project
 def test_a_folder_that_cannot_be_written_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("corpora").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "corpora")
-    assert checked(project, "mlvp_tiny").errors == ["disk: the folder corpora cannot be written"]
+    assert checked(project, "mlvp_tiny").errors == [f"disk: the folder {Path.cwd() / 'corpora'} cannot be written"]
 
 
 def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
@@ -154,7 +155,7 @@ def test_what_is_stored_follows_the_tier_the_frames_and_the_clips(project: Proje
         return size
 
     sharding.plan_clips(config_file.parse(project.config), "tiny")
-    shards = listed.read_folder(Path("work/tiny/shards"), listed.ListedClip)
+    shards = clip_lists.read_folder(Path("work/tiny/shards"), clip_lists.ListedClip)
     listed_clips = [clip for members in shards.values() for clip in members]
     high = stored_bytes(tier="video")
     assert 0 < 4 * stored_bytes(tier="video", profile="compatible") < high
@@ -180,7 +181,7 @@ def test_targets_name_their_models_and_what_is_made_already_is_not_counted(proje
     assert evaluation.sizes[-1].startswith("model of the evaluation: a stand-in, the small encoder")
     assert checked(project, "text_mm_robustness_tiny").lines == []
     shards = sharding.plan_clips(config, "tiny").shards
-    for path in paths.clip_inputs(config, "tiny", "mlvp", [("fog", 1)], shards):
+    for path in folders.clip_inputs(config, "tiny", "mlvp", [("fog", 1)], shards):
         (project.root / path).parent.mkdir(parents=True, exist_ok=True)
         (project.root / path).touch()
     assert "to make: 4 perturbed videos" in checked(project, "mlvp_tiny").lines

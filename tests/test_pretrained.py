@@ -15,11 +15,11 @@ from test_pipeline import scene
 import perturbations
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.corpus import recipe, tiers
-from perturbations.manifest.kinds import CompleteSource
-from perturbations.models.guides import registry as guides
-from perturbations.models.guides.registry import Known
-from perturbations.suites import registry
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.manifest.rows import CompleteSource
+from perturbations.models.guides import guide_registry as guides
+from perturbations.models.guides.guide_registry import Known
+from perturbations.suites import suite_registry
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 def of_config(raw: dict[str, Any], key: str, variant: str = "released", severity: int = 3) -> recipe.VideoRecipe:
     parsed = config_file.parse({"datasets": {"data": clips.DATASET}, "suites": {"mlvp": {}}, "backends": raw})
     return recipe.make(
-        registry.get(key),
+        suite_registry.get(key),
         severity,
         variant=variant,
         seed=0,

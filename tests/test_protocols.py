@@ -13,10 +13,11 @@ from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
-from perturbations.corpus.sharding import DatasetPlan
-from perturbations.evaluation import paths as evaluation_paths
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.protocols import cells, registry
+from perturbations.corpus.plan.sharding import DatasetPlan
+from perturbations.evaluation.plan import evaluation_files as evaluation_paths
+from perturbations.evaluation.plan import planned_runs as evaluation
+from perturbations.evaluation.published import protocols
+from perturbations.evaluation.published.presets import cells
 
 DATASETS = {"demo": DATASET}
 NAMED = {"captions": {"perturbations": ["ocr", "word_swap", "formal"]}}
@@ -28,16 +29,16 @@ def parsed(protocol: str, suites: dict[str, Any] | None = None, **evaluated: Any
     return config_file.parse({**raw, "suites": suites} if suites else raw)
 
 
-@pytest.mark.parametrize("name", registry.protocols())
+@pytest.mark.parametrize("name", protocols.protocols())
 def test_every_protocol_is_a_whole_configuration(name: str) -> None:
     """It parses without a section `suites`, as it is; and it names its needs as keys that there are."""
-    bank = {"querybank": "demo"} if "querybank" in registry.protocol(name).needs else {}
+    bank = {"querybank": "demo"} if "querybank" in protocols.protocol(name).needs else {}
     given = parsed(name, **bank)
-    wanted, held = registry.protocol(name).evaluation, given.evaluation.model_dump(mode="json")
+    wanted, held = protocols.protocol(name).evaluation, given.evaluation.model_dump(mode="json")
     assert all(held[key] == own for key, own in wanted.items() if key not in ("methods", "severities"))
-    keys = {line.partition(": ")[0] for line in registry.lacking(name, {}, "demo", "others")}
+    keys = {line.partition(": ")[0] for line in protocols.lacking(name, {}, "demo", "others")}
     assert keys <= {f"evaluation.{key}" for key in type(given.evaluation).model_fields}
-    entry = registry.protocol(name)
+    entry = protocols.protocol(name)
     assert entry.name == f"{entry.paper}_{f'table_{entry.tables[0]}' if entry.tables else 'figures'}"
 
 
@@ -56,7 +57,7 @@ def test_what_the_tables_were_made_of() -> None:
     assert {(level, severity) for *_, level, severity in table_3} == {
         ("clean", 0), ("character", 7), ("word", 2), ("sentence", 1)
     }  # fmt: skip
-    assert len(registry.protocol("hat_vtr_table_3").suites["mm_robustness"]["captions"]["perturbations"]) == 15
+    assert len(protocols.protocol("hat_vtr_table_3").suites["mm_robustness"]["captions"]["perturbations"]) == 15
     table_9 = evaluation.scenarios(parsed("msrvtt_p_table_9"), "demo")
     assert {scenario.direction for scenario in table_9} == {"t2v"}
     assert sum(scenario.side == "gallery" for scenario in table_9) == 18 * 5
@@ -160,8 +161,8 @@ def test_all_are_listed_by_paper(capsys: pytest.CaptureFixture[str], monkeypatch
     assert main(["list", "protocols"]) == 0
     text = capsys.readouterr().out
     lines = text.splitlines()
-    assert [line.split()[0] for line in lines if re.match(r"  \S", line)] == list(registry.protocols())
-    assert [line for line in lines if line[0] != " "] == [paper["title"] for paper in registry.papers().values()]
+    assert [line.split()[0] for line in lines if re.match(r"  \S", line)] == list(protocols.protocols())
+    assert [line for line in lines if line[0] != " "] == [paper["title"] for paper in protocols.papers().values()]
     assert max(map(len, lines)) <= 90
     for command in (["list", "protocols", "hat_vtr_table_1"], ["list", "hat_vtr_table_1"]):
         assert main(command) == 0

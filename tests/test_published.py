@@ -8,16 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from perturbations.corpus import items as reading
-from perturbations.datasets import registry as datasets
-from perturbations.datasets.registry import Dataset
-from perturbations.evaluation.protocols import registry as protocols
-from perturbations.evaluation.scenarios import Clean
+from perturbations.corpus.plan import items as reading
+from perturbations.datasets import adapter_registry as datasets
+from perturbations.datasets.adapter_registry import Dataset
+from perturbations.evaluation.published import protocols
+from perturbations.evaluation.run.retrieval_of_scenario import Clean
 from perturbations.manifest import sets
-from perturbations.manifest.kinds import CaptionRow
-from perturbations.suites import published as tables
-from perturbations.suites import registry
-from perturbations.suites.published import Published
+from perturbations.manifest.rows import CaptionRow
+from perturbations.suites import published_cells as tables
+from perturbations.suites import suite_registry
+from perturbations.suites.published_cells import Published
 
 
 def test_every_cell_is_a_number_of_one_place() -> None:
@@ -40,7 +40,7 @@ def test_cells_name_what_the_package_names() -> None:
     for cell in tables.cells():
         if cell.paper in ("hat_vtr", "mm_robustness") and cell.suite and cell.perturbation not in ("all", "avg6", ""):
             name = cell.perturbation.partition(" ")[0]
-            assert name in ("clean", "mixed_types") or registry.get(f"{cell.suite}/{name}"), cell
+            assert name in ("clean", "mixed_types") or suite_registry.get(f"{cell.suite}/{name}"), cell
     assert tables.SPLITS.keys() <= datasets.adapters().keys()
 
 

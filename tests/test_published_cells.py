@@ -21,19 +21,21 @@ from perturbations.base.records import canonical
 from perturbations.composed.split import WORDS
 from perturbations.config import file as config_file
 from perturbations.config import sections
-from perturbations.corpus import caption_recipes, mixes, recipe, tiers
-from perturbations.evaluation import method_settings, planning
-from perturbations.evaluation import results as evaluated
-from perturbations.evaluation.composed_results import GIVEN, STRATEGIES, ScoredModel, method_of, settings_of
+from perturbations.corpus.captions import mixes
+from perturbations.corpus.plan import caption_recipes, recipe, tiers
+from perturbations.evaluation.composed.ways import GIVEN, STRATEGIES, ScoredModel, method_of, settings_of
 from perturbations.evaluation.page import published_section, scores
 from perturbations.evaluation.page.published_section import Beside
-from perturbations.evaluation.protocols import cells, registry
-from perturbations.evaluation.rows import PUBLISHED_SEED, ScenarioKey
-from perturbations.evaluation.stated import parts_of
+from perturbations.evaluation.plan import method_settings, planned_runs
+from perturbations.evaluation.published import protocols
+from perturbations.evaluation.published.presets import cells
+from perturbations.evaluation.published.verdict import parts_of
+from perturbations.evaluation.result_rows import PUBLISHED_SEED, ScenarioKey
+from perturbations.evaluation.run import run_journal as evaluated
 from perturbations.retrieval.composed import AVERAGES, HALVES
-from perturbations.suites import published
-from perturbations.suites import registry as suites
-from perturbations.suites.published import HASHES, SPLITS, Published
+from perturbations.suites import published_cells
+from perturbations.suites import suite_registry as suites
+from perturbations.suites.published_cells import HASHES, SPLITS, Published
 
 Row = dict[str, Any]
 DRAWN = ("recall_at_1", "recall_at_2", "recall_at_3", "recall_at_5", "recall_at_10")
@@ -67,7 +69,7 @@ MEANS = {"global_rows": 12_525.0, "local_released": 6.389, "global_targets": 2_4
 SIZES = {**SPLITS, "egocvr": {2_295: 2_295}, "webvid_covr": {2_556: 2_556}}
 
 
-def models(protocol: registry.EvaluationProtocol, adapter: str) -> Iterator[Row]:
+def models(protocol: protocols.EvaluationProtocol, adapter: str) -> Iterator[Row]:
     """The columns of each model that the cells of a preset state for a dataset."""
     seen = dict.fromkeys(
         (cell.stated_model, cell.pooling, cell.backbone, cell.trained)
@@ -83,7 +85,7 @@ def models(protocol: registry.EvaluationProtocol, adapter: str) -> Iterator[Row]
 
 
 def config_of(
-    protocol: registry.EvaluationProtocol, adapter: str, own: Sequence[Row], beside: Mapping[str, Any]
+    protocol: protocols.EvaluationProtocol, adapter: str, own: Sequence[Row], beside: Mapping[str, Any]
 ) -> sections.Config:
     """A preset's configuration of models, with keys beside it; `corpora` are its section `suites`."""
     data = {"adapter": adapter if adapter == "youcook2" else "folder", "annotations": "a", "videos": "v"}
@@ -97,7 +99,7 @@ def config_of(
 @cache
 def results(name: str, adapter: str, beside: str = "{}") -> list[Row]:
     """Complete results of a preset on a dataset, with keys (JSON) beside its own."""
-    protocol = registry.protocol(name)
+    protocol = protocols.protocol(name)
     if protocol.composed:
         return list(composed(protocol, adapter))
     every = list(models(protocol, adapter))
@@ -107,18 +109,18 @@ def results(name: str, adapter: str, beside: str = "{}") -> list[Row]:
     about: Row = {"dataset": adapter, "protocol": name, "listed_sha256": listed_sha256}
     about |= {"gallery_name": "choices", "gallery": 5} if adapter == "msrvtt_qa" else {}
     rows: list[Row] = []
-    for model, alone in zip(own, planning.models(config).values(), strict=False):
-        for run in chain.from_iterable(planning.jobs(alone, "data", "adaptation").values()):
-            rows.append(a_row(**{**run.columns(), "category": planning.category_of(run), **model, **about}))
+    for model, alone in zip(own, planned_runs.models(config).values(), strict=False):
+        for run in chain.from_iterable(planned_runs.jobs(alone, "data", "adaptation").values()):
+            rows.append(a_row(**{**run.columns(), "category": planned_runs.category_of(run), **model, **about}))
     given: Row = {"method": "none", "label": "none", "parameters": "{}", "gallery_name": "dataset", "seed": 42}
-    for model, run in product(every, planning.scenarios(config, "data")):
+    for model, run in product(every, planned_runs.scenarios(config, "data")):
         if model["setting"] == "features":
-            named = {"direction": run.direction, **run.scenario._asdict(), "category": planning.category_of(run)}
+            named = {"direction": run.direction, **run.scenario._asdict(), "category": planned_runs.category_of(run)}
             rows.append(a_row(**{**given, **named, **model, **about}))
     return rows
 
 
-def composed(protocol: registry.EvaluationProtocol, adapter: str) -> Iterator[Row]:
+def composed(protocol: protocols.EvaluationProtocol, adapter: str) -> Iterator[Row]:
     """Every way to use a query in every gallery; LanguageBind makes the shortlists of the others."""
     nothing, wanted = np.zeros((1, 1), np.float32), protocol.composed
     for model in models(protocol, adapter):
@@ -145,7 +147,7 @@ def reached(rows: list[Row], name: str) -> list[Beside]:
     """What the page sets beside published cells."""
     pairs: list[Beside] = []
     for _, of_directions in scores.of_datasets(pd.DataFrame(rows), {}):
-        pairs += published_section.compared(registry.protocol(name), of_directions)[0]
+        pairs += published_section.compared(protocols.protocol(name), of_directions)[0]
     return pairs
 
 
@@ -221,14 +223,14 @@ def expected(cell: Published, rows: list[Row]) -> float:
     return float(np.mean([np.mean(group) for group in scores]))
 
 
-@pytest.mark.parametrize("name", [name for name, own in registry.protocols().items() if own.tables])
+@pytest.mark.parametrize("name", [name for name, own in protocols.protocols().items() if own.tables])
 def test_complete_results_reach_each_cell_once_with_the_mean_of_its_scenarios(name: str) -> None:
     reachable = ["shown", "needs features"]
-    for adapter in registry.protocol(name).datasets:
+    for adapter in protocols.protocol(name).datasets:
         rows, table = results(name, adapter), cells(name)
         known = table[(table["dataset"] == adapter) & table["status"].isin(reachable)]
         pairs = reached(rows, name)
-        counted = Counter(tuple(getattr(own.cell, name) for name in published.PRINTED) for own in pairs)
+        counted = Counter(tuple(getattr(own.cell, name) for name in published_cells.PRINTED) for own in pairs)
         assert counted == Counter(tuple(row)[:-2] for row in known.itertuples(index=False))
         runs = by_run(rows)
         for own in pairs:
@@ -389,7 +391,7 @@ def test_which_results_compare(name: str, beside: Row, only: Row, changed: Any, 
     `says` is how many numbers compare, or why none does, or both: how many stand there in brackets.
     """
     name, _, adapter = name.partition(" ")
-    rows = results(name, adapter or registry.protocol(name).datasets[0], json.dumps(beside))
+    rows = results(name, adapter or protocols.protocol(name).datasets[0], json.dumps(beside))
     kept = [row for row in rows if all(row[column] == value for column, value in only.items())]
     changed_rows = [{**row, **(changed(row) if callable(changed) else changed)} for row in kept]
     names = ("model_key", "direction", *ScenarioKey._fields, "method", "label", "seed")
@@ -441,11 +443,11 @@ def test_every_cell_has_a_status_and_every_shown_one_a_preset() -> None:
     table = cells()
     assert len(table) == 10_275
     assert list(cells("hat_vtr_figures").columns) == list(table.columns)
-    keyed = [cell for cell in published.cells() if cell.parts is not None]
+    keyed = [cell for cell in published_cells.cells() if cell.parts is not None]
     assert len(keyed) == 10_129
     assert all(parts_of(cell) for cell in keyed)
     statuses = {"shown", "needs weights", "needs features", "needs GPU", "impossible"}
     assert {*table["status"]} == statuses
     assert table["reason"].str.len().min() > 0
     shown = table[(table["status"] == "shown") & (table["note"].str.startswith("of captions") == False)]  # noqa: E712
-    assert shown["reason"].str.removeprefix("by the preset ").isin(list(registry.protocols())).all()
+    assert shown["reason"].str.removeprefix("by the preset ").isin(list(protocols.protocols())).all()

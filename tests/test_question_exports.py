@@ -21,8 +21,8 @@ from export_readers import Searcher, contents, export, loaded_tasks
 from perturbations.base.errors import ManifestError, OutputError
 from perturbations.cli.main import main
 from perturbations.manifest import files
-from perturbations.manifest.kinds import CAPTIONS, QUESTIONS, SOURCES, TEXTS, VIDEOS, CaptionRow, QuestionRow
-from perturbations.questions.rows import ANSWER_RESULTS
+from perturbations.manifest.rows import CAPTIONS, QUESTIONS, SOURCES, TEXTS, VIDEOS, CaptionRow, QuestionRow
+from perturbations.questions.answer_rows import ANSWER_RESULTS
 
 CELLS = ["clean", "fog_1", "gaussian_noise_1", "gaussian_noise_3"]
 
@@ -188,7 +188,7 @@ def test_perturbed_questions_are_asked_about_clean_clips(corpus, tmp_path, form,
         asked = doc["question"], clean["question"], doc["suite"], clean["suite"]
         assert (doc["options"], doc["path"]) == (clean["options"], clean["path"])
     else:
-        tables = {path.stem.rpartition(changed.suite + "_")[2]: path for path in (tmp_path / "out").glob("*.tsv")}
+        tables = {path.stem.rpartition(changed.suite + "_text_")[2]: path for path in (tmp_path / "out").glob("*.tsv")}
         doc, clean = (next(csv.DictReader(tables[name].open(), delimiter="\t")) for name in (cell, "clean"))
         asked = doc["question"], clean["question"], doc["suite"], clean["suite"]
     assert asked == ("WHICH one?", "Which one?", changed.suite, "clean")

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from perturbations.base.errors import AnnotationError
-from perturbations.cli import rules_captions
 from perturbations.cli.main import main
-from perturbations.corpus import items, listed
-from perturbations.datasets.registry import Dataset, adapters
+from perturbations.corpus.jobs import caption_jobs
+from perturbations.corpus.plan import clip_lists, items
+from perturbations.datasets.adapter_registry import Dataset, adapters
 from perturbations.manifest import files
-from perturbations.manifest.kinds import QUESTIONS
+from perturbations.manifest.rows import QUESTIONS
 
 ROW = {"question_id": "q", "video": "v.mp4", "question": "Which?", "a": "red", "b": "blue", "c": "green", "answer": "B"}
 
@@ -289,8 +289,8 @@ def test_a_question_whose_clip_is_missing_or_damaged_is_kept(tmp_path):
     located, missing = items.locate(Dataset(adapter="questions", videos=tmp_path / "videos"), found)
     assert ([clip.item_id for clip in located], [entry.item_id for entry in missing]) == (["v"], ["not_there"])
     assert [row.item_id for row in found.questions] == ["v", "not_there"]
-    listed.write(tmp_path / "questions.list", found.questions)
-    rules_captions.questions(
+    clip_lists.write(tmp_path / "questions.list", found.questions)
+    caption_jobs.questions(
         dataset="set", listed=tmp_path / "questions.list", output=tmp_path / "manifests/set/questions.parquet"
     )
     stored = files.read_rows(tmp_path / "manifests/set/questions.parquet", QUESTIONS)

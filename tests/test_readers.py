@@ -19,15 +19,15 @@ from perturbations import open_clip
 from perturbations.base import storage
 from perturbations.base.errors import BackendError, ManifestError, MediaError
 from perturbations.base.readers import Reader
-from perturbations.corpus import recipe, tiers
-from perturbations.manifest.kinds import CompleteSource, VideoRow
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.manifest.rows import CompleteSource, VideoRow
 from perturbations.media import other_readers
 from perturbations.media.clip import Image, MediaClip, uniform_indices
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
-STREAMS = [entry.key for entry in registry.perturbations(kind="video") if entry.method == "codec"]
+STREAMS = [entry.key for entry in suite_registry.perturbations(kind="video") if entry.method == "codec"]
 TIERS = [
     *(tiers.stored_video(profile) for profile in storage.PROFILES),
     tiers.stored_frames(5),
@@ -206,7 +206,7 @@ def test_what_is_damaged_or_no_video_is_refused(reader: Reader, tmp_path: Path) 
 
 
 def test_a_row_must_say_which_frames_it_has_and_who_reads_them_be_known(tmp_path: Path) -> None:
-    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("high"))
+    wanted = recipe.make(suite_registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("high"))
     path = clips.written(tmp_path / "a.mp4", clips.noise(9))
     row = clips.video_row(wanted, storage="video/high", path=str(path))
     assert len(open_clip(row)) == 9

@@ -15,17 +15,17 @@ from looping import each
 
 import perturbations
 from perturbations.base.errors import UnknownPerturbationError
-from perturbations.suites import registry
-from perturbations.suites.registry import Perturbation
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import Perturbation
 
 PACKAGE = Path(perturbations.__file__).parent
-ENTRIES = registry.perturbations()
+ENTRIES = suite_registry.perturbations()
 FORMS = [form for entry in ENTRIES for form in entry.forms()]
 
 
 def test_keys_are_unique_and_variants_differ_where_a_reason_is_given() -> None:
     assert len({entry.key for entry in ENTRIES}) == len(ENTRIES)
-    assert all(registry.get(entry.key) is entry for entry in ENTRIES)
+    assert all(suite_registry.get(entry.key) is entry for entry in ENTRIES)
     for entry in ENTRIES:
         assert bool(entry.others) == any(form.differences for form in entry.forms()), entry.key
         # The text of `tampering` is no paper's: its default says how MVTamperBench's differs.
@@ -77,25 +77,27 @@ def test_a_declaration_is_plain_data_and_says_where_it_comes_from(entry: Perturb
     assert entry.summary
     assert "\n" not in entry.summary
     assert entry.version >= 1
-    assert registry.get(entry.key, entry.variant) == entry
+    assert suite_registry.get(entry.key, entry.variant) == entry
 
 
 def test_an_unknown_name_brings_the_nearest_and_no_severity_or_variant_is_made_up() -> None:
     with pytest.raises(UnknownPerturbationError, match=r"'mlvp/gausian_noise'.*mlvp/gaussian_noise"):
-        registry.get("mlvp/gausian_noise")
+        suite_registry.get("mlvp/gausian_noise")
     with pytest.raises(UnknownPerturbationError, match=r"no suite 'mlpv'; known: .*mlvp"):
-        registry.suite("mlpv")
+        suite_registry.suite("mlpv")
     for severity in (0, 6, -1):
         with pytest.raises(UnknownPerturbationError, match=rf"mlvp/fog has no severity {severity}; .*1, 2, 3, 4, 5"):
-            registry.get("mlvp/fog").parameters(severity)
+            suite_registry.get("mlvp/fog").parameters(severity)
     with pytest.raises(UnknownPerturbationError, match=r"no variant 'printed'.*released.*paper"):
-        registry.get("mlvp/fog").in_variant("printed")
+        suite_registry.get("mlvp/fog").in_variant("printed")
 
 
 def test_entries_by_suite_and_kind() -> None:
-    assert registry.perturbations() == [entry for name in registry.suites() for entry in registry.perturbations(name)]
-    assert all(entry.kind == "video" for entry in registry.perturbations(kind="video"))
-    assert all(entry.suite == name for name in registry.suites() for entry in registry.perturbations(name))
+    assert suite_registry.perturbations() == [
+        entry for name in suite_registry.suites() for entry in suite_registry.perturbations(name)
+    ]
+    assert all(entry.kind == "video" for entry in suite_registry.perturbations(kind="video"))
+    assert all(entry.suite == name for name in suite_registry.suites() for entry in suite_registry.perturbations(name))
 
 
 # --- the tables of MLVP, MSRVTT-P and MM-Robustness, and what is drawn how often --------------------------------------
@@ -108,14 +110,14 @@ SUITES = list(dict.fromkeys(line["suite"] for line in PUBLISHED))
 CASES = [
     (entry.suite, entry.name, variant)
     for suite in SUITES
-    for entry in registry.perturbations(suite, kind="video")
+    for entry in suite_registry.perturbations(suite, kind="video")
     for variant in ("released", "paper")
 ]
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_suite_holds_the_papers_perturbations(suite: str) -> None:
-    entries = registry.perturbations(suite, kind="video")
+    entries = suite_registry.perturbations(suite, kind="video")
     lines = [line for line in PUBLISHED if line["suite"] == suite]
     assert {entry.name: entry.category for entry in entries} == {
         line["perturbation"]: line["category"] for line in lines
@@ -126,17 +128,18 @@ def test_the_suite_holds_the_papers_perturbations(suite: str) -> None:
 
 def test_as_many_scenarios_as_the_papers_count_and_only_these_differ_from_the_text() -> None:
     count = {
-        suite: sum(len(entry.by_severity) for entry in registry.perturbations(suite, kind="video")) for suite in SUITES
+        suite: sum(len(entry.by_severity) for entry in suite_registry.perturbations(suite, kind="video"))
+        for suite in SUITES
     }
     assert count == {"mlvp": 60, "msrvtt_p": 90, "mm_robustness": 85}
     for suite in SUITES:
-        differing = {entry.name for entry in registry.perturbations(suite, "video") if "paper" in entry.others}
+        differing = {entry.name for entry in suite_registry.perturbations(suite, "video") if "paper" in entry.others}
         # Other kernels, with the same numbers.
         kernels = {"mlvp": {"snow"}, "msrvtt_p": {"jpeg", "sampling", "reverse_sampling"}}
         numbers = {line["perturbation"] for line in PUBLISHED if (line["suite"], line["variant"]) == (suite, "paper")}
         # MM-Robustness's own form is the paper's.
         assert differing == (set() if suite == "mm_robustness" else numbers | kernels[suite])
-    freeze = registry.get("msrvtt_p/freeze")
+    freeze = suite_registry.get("msrvtt_p/freeze")
     assert freeze.parameters(5)["kept"] == freeze.parameters(3)["kept"]
     assert "mistake" in freeze.differences
 
@@ -148,7 +151,7 @@ def test_the_parameters_are_the_published_ones(suite: str, name: str, variant: s
         for line in PUBLISHED
         if (line["suite"], line["perturbation"]) == (suite, name) and line["variant"] in ("both", variant)
     }
-    entry = registry.get(f"{suite}/{name}")
+    entry = suite_registry.get(f"{suite}/{name}")
     assert entry.severities == (1, 2, 3, 4, 5)
     for severity in entry.severities:
         parameters = entry.in_variant(variant).parameters(severity)
@@ -159,7 +162,7 @@ def test_the_parameters_are_the_published_ones(suite: str, name: str, variant: s
 
 
 def test_of_which_perturbations_a_severity_may_distort_less() -> None:
-    flat = {entry.key for entry in registry.perturbations(kind="video") if not entry.monotonic}
+    flat = {entry.key for entry in suite_registry.perturbations(kind="video") if not entry.monotonic}
     of_msrvtt_p = {"static_rotate", "translate", "mpeg1", "mpeg2", "box_jumble", "reverse_sampling", "freeze"}
     of_mm = {"snow", "fog", "elastic_transform", "glass_blur", "frost"}
     of_mlvp = {"elastic_distortion", "fog", "snow", "event_insertion", "temporal_scrambling"}
@@ -174,7 +177,7 @@ def test_the_ranges_of_zoom_blur() -> None:
     """Two of them reach their end, because of how numpy's arange rounds; those made the published numbers."""
     lengths = {
         entry.key: [len(np.arange(1, parameters["stop"], parameters["step"])) for parameters in entry.by_severity]
-        for entry in map(registry.get, ("msrvtt_p/zoom_blur", "mm_robustness/zoom_blur"))
+        for entry in map(suite_registry.get, ("msrvtt_p/zoom_blur", "mm_robustness/zoom_blur"))
     }
     assert lengths == {"msrvtt_p/zoom_blur": [12, 16, 11, 13, 11], "mm_robustness/zoom_blur": [12, 16, 11, 13, 12]}
 
@@ -197,7 +200,7 @@ PLAYED = {"pix_fmt": "yuv420p", "qmax": "31", "fps_mode": "cfr", "strict": "expe
     ],
 )
 def test_the_encoder_gets_what_was_published(key: str, published: dict[str, str]) -> None:
-    entry = registry.get(key)
+    entry = suite_registry.get(key)
     arguments = entry.kernel(**entry.parameters(4))
     command = ffmpeg.output(ffmpeg.input("in.mp4"), "out.mp4", **arguments).get_args()
     options = dict(zip(command[2:-1:2], command[3:-1:2], strict=True))

@@ -14,8 +14,8 @@ from test_kernel_renditions import frames_of
 from test_kernels import GUIDES, SIZES, assert_close, bound, drawn, each_severity, perturbed, scene
 
 from perturbations.base.arrays import uniform_indices
-from perturbations.suites import registry
-from perturbations.suites.registry import Perturbation
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import Perturbation
 from perturbations.video import frost, occlusion, released_mm_robustness, style, weather
 
 ROUNDED = ["gaussian_noise", "shot_noise", "speckle_noise", "defocus_blur", "zoom_blur", "brightness", "contrast"]
@@ -23,7 +23,7 @@ ROUNDED += ["elastic_transform"]
 
 
 def released(name: str) -> Perturbation:
-    return registry.get(f"mm_robustness/{name}", "released")
+    return suite_registry.get(f"mm_robustness/{name}", "released")
 
 
 @each_severity
@@ -33,7 +33,7 @@ def test_rounding_is_half_a_level(name: str, severity: int) -> None:
     frames = scene(1, 60, 80)
     realization = drawn(released(name), 1, 60, 80)
     up = bound(released(name), severity, realization, frames.shape)(frames[0], 0).astype(int)
-    down = bound(registry.get(f"mm_robustness/{name}"), severity, realization, frames.shape)(frames[0], 0)
+    down = bound(suite_registry.get(f"mm_robustness/{name}"), severity, realization, frames.shape)(frames[0], 0)
     assert set(np.unique(up - down)) <= {0, 1}
     changing = (down > 0) & (down < 255) & (down != frames[0])
     # A fifth and a third of white are whole levels.
@@ -79,11 +79,11 @@ def test_fog_of_a_side_is_one_map_whatever_the_frame() -> None:
     assert len(drawn(released("fog"), 1, 3, 1030)) == 2048**2 - 1
     covering = released("fog").parameters(4) | {"side": 64}
     fog = released("fog").kernel(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
-    paper = registry.get("mm_robustness/fog").kernel
+    paper = suite_registry.get("mm_robustness/fog").kernel
     del covering["side"]
     same = paper(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
     assert_close(fog(grey[0][0], 0), same(grey[0][0], 0).astype(int), 0.2)
-    problems = registry.parameter_problems(released("fog"), released("fog").parameters(1) | {"side": 1000})
+    problems = suite_registry.parameter_problems(released("fog"), released("fog").parameters(1) | {"side": 1000})
     assert problems == ["side: must be a power of two, not 1000"]
 
 
@@ -219,7 +219,7 @@ def test_where_rectangles_without_a_box_are_drawn_and_move() -> None:
 
 def snowfall(num_frames: int, height: int = 20, width: int = 16) -> np.ndarray:
     """Snow on black frames."""
-    entry = registry.get("mlvp/snow")
+    entry = suite_registry.get("mlvp/snow")
     drawn = weather.draw_sampled_snow(np.random.default_rng(0), num_frames, height, width)
     apply = weather.sampled_snow(drawn, num_frames, height, width, **entry.parameters(1))
     black = np.zeros((height, width, 3), np.uint8)
@@ -230,7 +230,7 @@ def snowfall(num_frames: int, height: int = 20, width: int = 16) -> np.ndarray:
 def test_the_12_sampled_frames_of_any_clip_see_the_snow_of_12_frames(num_frames: int) -> None:
     sampled = min(12, num_frames)
     drawn = weather.draw_snow(np.random.default_rng(0), sampled, 20, 16)
-    apply = weather.snow(drawn, sampled, 20, 16, **registry.get("mlvp/snow").parameters(1))
+    apply = weather.snow(drawn, sampled, 20, 16, **suite_registry.get("mlvp/snow").parameters(1))
     expected = np.stack([apply(np.zeros((20, 16, 3), np.uint8), index) for index in range(sampled)])
     assert np.array_equal(snowfall(num_frames)[uniform_indices(sampled, num_frames)], expected)
 

@@ -15,11 +15,11 @@ from clips import DATASET
 from test_workflow import Project, tiny_clip
 
 from perturbations import read_manifest
-from perturbations.base import things
+from perturbations.base import plugins
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
-from perturbations.evaluation import model_files, planning
-from perturbations.manifest import layout
+from perturbations.evaluation.plan import model_files, planned_runs
+from perturbations.manifest import manifest_paths
 
 # --- the hash of a model's files --------------------------------------------------------------------------------------
 
@@ -74,18 +74,18 @@ def test_files_that_are_loaded_count_and_no_others(model: Path) -> None:
 
 
 def test_the_file_of_a_backbone_from_outside_counts(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(things, "_plugins", {})
+    monkeypatch.setattr(plugins, "_plugins", {})
     (model / "config.json").write_text('{"model_type": "mine"}')
     fields = "name='mine', title='', source='', place=99, model_class='', image_processor='', example=''"
-    text = f"from perturbations.evaluation.backbones.registry import Backbone\nBACKBONE = Backbone({fields})\n"
+    text = f"from perturbations.evaluation.backbones.backbone_registry import Backbone\nBACKBONE = Backbone({fields})\n"
     hashes = [model_files.sha256(wanted())]
     for name in ("one.py", "other.py"):
         Path(name).write_text(f"{text}# {name}\n")
-        things._plugins.clear()
-        things.use([Path(name)])
+        plugins._plugins.clear()
+        plugins.use([Path(name)])
         hashes.append(model_files.sha256(wanted()))
-    things._plugins.clear()
-    things.use([])
+    plugins._plugins.clear()
+    plugins.use([])
     assert len({*hashes}) == 3
 
 
@@ -100,7 +100,7 @@ def test_fine_tuned_weights_count(model: Path) -> None:
 
 def test_a_model_that_is_gone_is_as_it_was_checked(model: Path) -> None:
     before = model_files.sha256(wanted())
-    record = Path(layout.at("checked_model", model=planning.model_key(wanted())))
+    record = Path(manifest_paths.at("checked_model", model=planned_runs.model_key(wanted())))
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"files": before}))
     shutil.rmtree(model)

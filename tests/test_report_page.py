@@ -30,14 +30,14 @@ from synthetic_results import (
     result,
 )
 
-from perturbations.evaluation.page import page, tables
-from perturbations.evaluation.rows import RESULTS, ResultRow
+from perturbations.evaluation.page import evaluation_page, page_tables
+from perturbations.evaluation.result_rows import RESULTS, ResultRow
 from perturbations.manifest import files as manifests
 from perturbations.manifest import sets
-from perturbations.manifest.kinds import QUARANTINE, TEXT_STATISTICS, QuarantineRow
-from perturbations.suites import registry
+from perturbations.manifest.rows import QUARANTINE, TEXT_STATISTICS, QuarantineRow
+from perturbations.suites import suite_registry
 
-SNOW = synthetic.perturbed(registry.get("mlvp/snow"), 5)
+SNOW = synthetic.perturbed(suite_registry.get("mlvp/snow"), 5)
 NASTY = '<script>alert(1)</script>\n"quoted" видео 影片'
 
 
@@ -47,7 +47,7 @@ def rows() -> list[ResultRow]:
     for direction, kind, suite in (("v2t", "video", "mlvp"), ("t2v", "text", "mm_robustness")):
         for place, method in enumerate(PAPER_METHODS):
             results.append(result(method, 80.0 + min(place, 1), direction=direction))
-            for entry in registry.perturbations(suite, kind):  # type: ignore[arg-type]
+            for entry in suite_registry.perturbations(suite, kind):  # type: ignore[arg-type]
                 for severity in {1, min(5, len(entry.severities))}:
                     about = synthetic.perturbed(entry, severity)
                     results.append(result(method, 60.0 - 5 * severity + 2 * place, direction=direction, **about))
@@ -79,7 +79,7 @@ def test_every_number_of_a_small_run_is_as_it_was(tmp_path: Path) -> None:
     folder = Path(__file__).parents[1] / "docs" / "examples"
     page_of(tmp_path, results=[folder / "results.parquet"], ranks=[folder / "ranks.parquet"])
     golden = Path(__file__).parent / "golden" / "page.csv"
-    assert (tmp_path / "report.tables" / page.CSV_NAME).read_text() == golden.read_text()
+    assert (tmp_path / "report.tables" / evaluation_page.CSV_NAME).read_text() == golden.read_text()
 
 
 def test_every_section_is_there(report: Page) -> None:
@@ -95,7 +95,7 @@ def test_every_section_is_there(report: Page) -> None:
         xml.etree.ElementTree.fromstring(path.read_text())
         suite, kind = ("mlvp", "video") if "v2t" in path.name else ("mm_robustness", "text")
         shown = set(re.findall(r">([^<>]*[a-zA-Z][^<>]*)</text>", path.read_text()))
-        categories = {entry.category for entry in registry.perturbations(suite, kind)}  # type: ignore[arg-type]
+        categories = {entry.category for entry in suite_registry.perturbations(suite, kind)}  # type: ignore[arg-type]
         assert shown == {*categories, "all", *TITLES, "severity", "R@1, %"}
 
 
@@ -108,7 +108,7 @@ def test_the_page_says_how_many_captions_are_the_clean_ones_to_the_model(tmp_pat
 
 def test_a_loss_is_taken_against_the_same_queries(tmp_path: Path) -> None:
     """Fog lacks the queries that are hard even when clean, so that 45 % of its own are found clean, and not 40 %."""
-    fog = synthetic.perturbed(registry.get("mlvp/fog"), 5)
+    fog = synthetic.perturbed(suite_registry.get("mlvp/fog"), 5)
     lacking = {"queries": 90, "missing_queries": 10, "clean_recall_at_1": 45.0}
     rows = [
         result("none", 40.0),
@@ -127,17 +127,17 @@ def test_a_loss_is_taken_against_the_same_queries(tmp_path: Path) -> None:
     assert [text for text, _ in unknown.tables[MLVP][1]] == ["method", "clean", "mean", "fog", "snow"]
 
 
-def table_of(caption: str) -> tables.PageTable:
+def table_of(caption: str) -> page_tables.PageTable:
     """A table of one cell that has files."""
-    frame = pd.DataFrame({("", "r1"): [tables.cell_of(".1f", value=-1.5)]}, pd.Index(["=1+1"]))
-    return tables.PageTable(caption, "method", frame, has_files=True)
+    frame = pd.DataFrame({("", "r1"): [page_tables.cell_of(".1f", value=-1.5)]}, pd.Index(["=1+1"]))
+    return page_tables.PageTable(caption, "method", frame, has_files=True)
 
 
 def test_no_two_files_of_a_page_have_one_name(few: Page, report: Page) -> None:
     """Also where two have one caption, or captions that are one name where no case or sign counts."""
     captions = ["R@1, fog", "R@1, fog", "R@1 fog", "r@1 FOG", "R@1, fog 2", "模型一", "模型二", "b", "b+", "b" * 99]
     known = [table_of(caption) for caption in captions]
-    tables.name_files(known)
+    page_tables.name_files(known)
     assert len({table.file.casefold() for table in known}) == len(known)
     assert max(len(table.file) for table in known) == 80
     for content in (few, report):
@@ -148,31 +148,36 @@ def test_no_two_files_of_a_page_have_one_name(few: Page, report: Page) -> None:
 
 
 def test_csv_names_are_no_formulas() -> None:
-    head, cell = tables.as_csv([table_of("t")]).splitlines()
+    head, cell = page_tables.as_csv([table_of("t")]).splitlines()
     assert head == "table,row,column_group,column,value,std,change,low,high,mark"
     assert cell == "t,'=1+1,,r1,-1.5,,,,,"
 
 
-def wide_table(columns: int = 32, rows: int = 90) -> tables.PageTable:
+def wide_table(columns: int = 32, rows: int = 90) -> page_tables.PageTable:
     """With what Markdown and LaTeX read as marks, and more columns and rows than a page has room for."""
-    best, second = tables.cell_of(".1f", "best", value=1.04, std=0.2, change=0.5), tables.Cell("2", mark="second")
-    marked = {("a|b", "x_1"): [best, tables.Cell()], ("a|b", "50 %"): [second, tables.Cell("3", mark="tie")]}
-    cells = {("", f"c{place}"): [tables.Cell("80.0"), tables.Cell("90.0")] for place in range(columns - 2)}
+    best, second = (
+        page_tables.cell_of(".1f", "best", value=1.04, std=0.2, change=0.5),
+        page_tables.Cell("2", mark="second"),
+    )
+    marked = {("a|b", "x_1"): [best, page_tables.Cell()], ("a|b", "50 %"): [second, page_tables.Cell("3", mark="tie")]}
+    cells = {("", f"c{place}"): [page_tables.Cell("80.0"), page_tables.Cell("90.0")] for place in range(columns - 2)}
     frame = pd.DataFrame({**marked, **cells}, pd.Index(["m&m TCR", "a ^ \\"]))
     names = ['[b] <c> | "d" $e$ ~%#{é}', "*f", *range(rows - 4)][: rows - 2]
-    plain = pd.DataFrame({name: [tables.Cell("1.0")] * (rows - 2) for name in frame}, names)
-    return tables.PageTable("50 % of {R@1}", "method", pd.concat([frame, plain]), "N 100 ± 1.", "Small: a. Bold: b.")
+    plain = pd.DataFrame({name: [page_tables.Cell("1.0")] * (rows - 2) for name in frame}, names)
+    return page_tables.PageTable(
+        "50 % of {R@1}", "method", pd.concat([frame, plain]), "N 100 ± 1.", "Small: a. Bold: b."
+    )
 
 
 def test_tables_of_papers_are_there_as_markdown() -> None:
-    assert tables.as_markdown(wide_table(2, 2)) == (
+    assert page_tables.as_markdown(wide_table(2, 2)) == (
         "50 % of {R@1}\n\n|method|a\\|b x\\_1|a\\|b 50 %|\n|---|---:|---:|\n|m\\&m TCR|**1.0 ± 0.2**|*2*|\n"
         "|a ^ \\\\||≈3|\n\nBold: b. N 100 ± 1.\n"
     )
 
 
 def test_tables_in_latex_hold_every_cell_and_their_marks() -> None:
-    text = tables.as_latex(wide_table())
+    text = page_tables.as_latex(wide_table())
     panels = re.findall(r"\\begin{tabular}{l(r+)}\n\\toprule\n(.*?)\\bottomrule", text, re.DOTALL)
     bodies = [[line for line in body.splitlines() if line != r"\midrule"][1:] for _, body in panels]
     assert sum(len(columns) * len(body) for (columns, _), body in zip(panels, bodies, strict=True)) == 32 * 90
@@ -188,7 +193,7 @@ def test_tables_in_latex_compile_and_fit_a_page(few: Page, tmp_path: Path) -> No
     needs.pdflatex()
     written = [path.read_text() for path in few.path.with_name("report.tables").glob("R@1_a_b*.tex")]
     packages = r"\usepackage[T1]{fontenc}\usepackage[margin=1in]{geometry}\usepackage{booktabs,rotating}"
-    body = "\n\n".join([tables.as_latex(wide_table()), *written])
+    body = "\n\n".join([page_tables.as_latex(wide_table()), *written])
     document = rf"\documentclass{{article}}{packages}\begin{{document}}{body}\end{{document}}"
     (tmp_path / "page.tex").write_text(document)
     done = subprocess.run(["pdflatex", "-halt-on-error", "page.tex"], cwd=tmp_path, capture_output=True, text=True)
@@ -272,7 +277,7 @@ def test_the_first_table_is_a_leaderboard_with_changes_and_intervals_of_its_mean
         f"{metric}: a<b>, {where}" for metric in METRICS
     ]
     table = few.tables[f"R@1: a<b>, {where}"]
-    names = [entry.name for entry in registry.perturbations("mlvp", "video")]
+    names = [entry.name for entry in suite_registry.perturbations("mlvp", "video")]
     assert [text for text, _ in table[0]] == ["", "", "low", "mid", "high"]
     assert [text for text, _ in table[1]] == ["method", "clean", "mean", "loss", *names]
     assert [line[0][0] for line in table[2:]] == TITLES

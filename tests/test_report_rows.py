@@ -33,14 +33,14 @@ from synthetic_results import (
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical
 from perturbations.composed.split import COMPOSED_QUERIES, POOL, ComposedQuery, PoolClip
-from perturbations.evaluation.page import curves, page, scores
-from perturbations.evaluation.page import names as names_of
-from perturbations.evaluation.rows import RANKS, RankRow, ResultRow
+from perturbations.evaluation.page import curves, evaluation_page, scores
+from perturbations.evaluation.page import displayed_names as names_of
+from perturbations.evaluation.result_rows import RANKS, RankRow, ResultRow
 from perturbations.manifest import files
 from perturbations.retrieval.bootstrap import share_interval
-from perturbations.suites import registry
-from perturbations.suites.published import HASHES
-from perturbations.tta.methods import registry as methods
+from perturbations.suites import suite_registry
+from perturbations.suites.published_cells import HASHES
+from perturbations.tta.methods import method_registry as methods
 
 TIMES = [f"{part}_ms_p50" for part in ("encode", "adapt", "rerank", "total")]
 
@@ -222,7 +222,7 @@ def test_sections_that_do_not_apply_are_absent(tmp_path: Path) -> None:
 
 
 def test_a_clean_counterpart_is_of_the_same_queries_and_an_equal_gallery(tmp_path: Path) -> None:
-    jumble = synthetic.perturbed(registry.get("msrvtt_p/jumble"), 1) | {"side": "gallery", "direction": "t2v"}
+    jumble = synthetic.perturbed(suite_registry.get("msrvtt_p/jumble"), 1) | {"side": "gallery", "direction": "t2v"}
     whole = result("none", 30.0, recall_at_5=60.0, **jumble)
     fewer = result("none", 30.0, recall_at_5=40.0, clean_recall_at_5=50.0, queries=90, **jumble | {"severity": 5})
     clean = result("none", 50.0, recall_at_5=80.0, direction="t2v")
@@ -231,7 +231,7 @@ def test_a_clean_counterpart_is_of_the_same_queries_and_an_equal_gallery(tmp_pat
         (80.0, 230.0, [clean, whole]),  # of R@1, 5 and 10: 50, 80, 100
         (np.nan, np.nan, [clean, whole, replace(fewer, gallery=99)]),
     ):
-        frame = page._read([written(tmp_path, rows)])
+        frame = evaluation_page._read([written(tmp_path, rows)])
         ((_, of_directions),) = scores.of_datasets(frame, {})
         (own,) = of_directions["t2v"]
         column = scores.mean_of(own.perturbed("msrvtt_p", "gallery"))

@@ -17,12 +17,12 @@ import pytest
 from perturbations import read_manifest, retrieval
 from perturbations.base.errors import AnnotationError
 from perturbations.cli.main import main
-from perturbations.evaluation import feature_sets, stored_features
-from perturbations.evaluation.rows import PUBLISHED_BATCH
-from perturbations.evaluation.section import Evaluation
+from perturbations.evaluation.features import feature_reading, feature_sets
+from perturbations.evaluation.plan.evaluation_settings import Evaluation
+from perturbations.evaluation.result_rows import PUBLISHED_BATCH
 from perturbations.manifest import files
-from perturbations.manifest.kinds import QRELS, QrelRow
-from perturbations.tta.methods.registry import methods
+from perturbations.manifest.rows import QRELS, QrelRow
+from perturbations.tta.methods.method_registry import methods
 
 IDS = [f"clip {number}" for number in range(6)]
 EYE = np.eye(6, dtype=np.float32)
@@ -72,7 +72,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         path = Path(f"{name}.npz")
         path.parent.mkdir(parents=True, exist_ok=True)
-        stored_features.write(path, ids, rows)
+        feature_reading.write(path, ids, rows)
 
 
 def called(*words: str, queries: str = "captions/clean.npz", gallery: str = "clips/clean.npz") -> int:
@@ -143,7 +143,7 @@ def test_pairs_are_read_by_their_columns_and_from_our_own_qrels() -> None:
     qrels = Path("manifests/d/qrels.parquet")
     known = [QrelRow(query_id=f"{name}#0", corpus_id=name, score=1) for name in IDS]
     files.write(qrels, QRELS, known, {"root": "../.."})
-    stored_features.write(Path("captions/clean.npz"), [f"{name}#0" for name in IDS], EYE)
+    feature_reading.write(Path("captions/clean.npz"), [f"{name}#0" for name in IDS], EYE)
     assert called("--relevant", str(qrels)) == 0
     backwards = {"queries": "clips/clean.npz", "gallery": "captions/clean.npz"}
     assert called("--relevant", str(qrels), "--direction", "v2t", **backwards) == 0
@@ -152,10 +152,10 @@ def test_pairs_are_read_by_their_columns_and_from_our_own_qrels() -> None:
 
 
 def test_there_is_one_warning_per_kind_and_one_of_features_in_a_wrong_order(caplog: pytest.LogCaptureFixture) -> None:
-    stored_features.write(Path("captions/clean.npz"), IDS, EYE[[1, 2, 3, 4, 5, 0]])
+    feature_reading.write(Path("captions/clean.npz"), IDS, EYE[[1, 2, 3, 4, 5, 0]])
     for severity in (1, 2, 3):
-        stored_features.write(Path(f"captions/mm_robustness/ocr/{severity}.npz"), IDS, EYE)
-    stored_features.write(Path("clips/clean.npz"), IDS[:5], EYE[:5])
+        feature_reading.write(Path(f"captions/mm_robustness/ocr/{severity}.npz"), IDS, EYE)
+    feature_reading.write(Path("clips/clean.npz"), IDS[:5], EYE[:5])
     assert called(queries="captions") == 0
     lacking, order = caplog.messages
     assert lacking.endswith("which count as missing (and so in 3 more scenarios)")
@@ -171,8 +171,8 @@ def test_features_that_rank_as_chance_does_are_named(caplog: pytest.LogCaptureFi
     cases = ((rows, np.roll(rows, 30, axis=0), "0.0"), (*drawn, "20.0"), (rows, rows, None))
     for clips, captions, recall in cases:
         caplog.clear()
-        stored_features.write(Path("clips/clean.npz"), names, clips)
-        stored_features.write(Path("captions/clean.npz"), names, captions)
+        feature_reading.write(Path("clips/clean.npz"), names, clips)
+        feature_reading.write(Path("captions/clean.npz"), names, captions)
         assert called() == 0
         message = f"R@10 is {recall} clean, and chance gives 16.7: are the rows"
         assert (message in caplog.text) == ("chance" in caplog.text) == (recall is not None)
@@ -297,7 +297,7 @@ def test_mistakes_are_named(
 def test_queries_without_an_answer_are_missing_and_a_gallery_of_one_is_named(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    stored_features.write(Path("clips/clean.npz"), IDS[:1], EYE[:1])
+    feature_reading.write(Path("clips/clean.npz"), IDS[:1], EYE[:1])
     assert called() == 0
     assert "clean: R@1 100.0, R@5 100.0, R@10 100.0 (1 query, 5 missing, 1 item)" in capsys.readouterr().out
     assert "holds no answer to 'clip 1', 'clip 2', 'clip 3' and 2 more of" in caplog.text
@@ -356,7 +356,7 @@ def test_a_bank_is_part_of_the_key_of_the_methods_that_use_it() -> None:
     banks = {name: Path(f"{name}.npz") for name in ("first", "second", "same", "items")}
     for name, path in banks.items():
         rows = np.ones((4, 6), np.float32) if name == "second" else np.eye(6, dtype=np.float32)[:4]
-        stored_features.write(path, [f"{name} {row}" for row in generator.permutation(4)], rows)
+        feature_reading.write(path, [f"{name} {row}" for row in generator.permutation(4)], rows)
     keys: dict[str, dict[str, Any]] = {}
     for name in ("first", "second", "same"):
         words = ["--methods", "qbnorm", "csls", "dual_is", "--bank", str(banks[name])]

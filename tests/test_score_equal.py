@@ -21,12 +21,14 @@ from test_evaluation_plan import bad_source
 
 from perturbations import read_manifest
 from perturbations.cli.main import main
-from perturbations.corpus import caption_recipes, listed, mixes, tiers
-from perturbations.evaluation import backbone, encoding, runner, scenarios
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation.rows import RankRow, ResultRow
+from perturbations.corpus.captions import mixes
+from perturbations.corpus.plan import caption_recipes, clip_lists, tiers
+from perturbations.evaluation.models import encoder_loading
+from perturbations.evaluation.plan import planned_runs as evaluation
+from perturbations.evaluation.result_rows import RankRow, ResultRow
+from perturbations.evaluation.run import query_encoding, retrieval_of_scenario, runner
 from perturbations.manifest import files, sets
-from perturbations.manifest.kinds import (
+from perturbations.manifest.rows import (
     CAPTIONS,
     MIXES,
     QRELS,
@@ -40,7 +42,7 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 from perturbations.tta.gallery import Gallery
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -79,7 +81,7 @@ class Corpus:
         ]
         self.videos = [self._jumbled(source) for source in self.sources]
         self.videos[3] = replace(self.videos[3], status="quarantined", stage="video", error="no")
-        wanted = caption_recipes.make(registry.get("msrvtt_p/append_irr"), 1)
+        wanted = caption_recipes.make(suite_registry.get("msrvtt_p/append_irr"), 1)
         self.texts: list[TextRow] = [
             clips.text_row(
                 wanted,
@@ -92,13 +94,13 @@ class Corpus:
             for row in self.captions
         ]
         self.mixed = list(mixes.mixed_types(self.videos, self.sources))
-        self.clean = scenarios.Clean([*self.sources, bad_source(BROKEN)], self.captions, rejected=2)
+        self.clean = retrieval_of_scenario.Clean([*self.sources, bad_source(BROKEN)], self.captions, rejected=2)
         manifests = folder / "manifests/data"
         self._write(manifests / "sources.parquet", SOURCES, self.clean.sources, "../..")
         about = {"dataset": "data", sets.SET: sets.of_sources(self.clean.sources).columns()}
         files.write(manifests / "captions.parquet", CAPTIONS, self.captions, {"root": "../..", **about})
         empty = SourceRow(dataset="data", split="test", item_id="h", error="the caption is empty", status="quarantined")
-        listed.write(folder / "work/data/rejected_captions.jsonl", [empty] * 2)
+        clip_lists.write(folder / "work/data/rejected_captions.jsonl", [empty] * 2)
         self._write(manifests / "msrvtt_p/mixed_types.parquet", MIXES, self.mixed, "../../..")
         self._write(manifests / "qrels.parquet", QRELS, [QrelRow(query_id="a 1", corpus_id="a", score=1)], "../..")
         # As jobs leave them: parts, which name no root.
@@ -152,12 +154,12 @@ def cases(direction: str) -> list[dict[str, Any]]:
 
 def evaluated(corpus: Corpus, model: Path, direction: str) -> tuple[list[ResultRow], list[RankRow]]:
     runs = [run for own in cases(direction) for run in job(direction, METHODS, **own)]
-    loaded = backbone.load(str(model), num_frames=3)
+    loaded = encoder_loading.load(str(model), num_frames=3)
     encoded: dict[evaluation.Modality, Any] = {}
     for modality in evaluation.MODALITIES:
         path = corpus.folder / f"{modality}.safetensors"
-        encoding.write(path, loaded, corpus.clean, modality, 3)
-        encoded[modality] = encoding.read(path, loaded, modality)
+        query_encoding.write(path, loaded, corpus.clean, modality, 3)
+        encoded[modality] = query_encoding.read(path, loaded, modality)
     bank = encoded["clips" if direction == "v2t" else "captions"]
     items = encoded["captions" if direction == "v2t" else "clips"]
     few = Gallery(items.direction, items.features[:5].roll(1, -1))

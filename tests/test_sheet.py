@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import cv2
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import OutputError
 from perturbations.manifest import files
-from perturbations.manifest.kinds import VIDEOS
-from perturbations.report import preview
-from perturbations.report.sheet import contact_sheet, write_picture
+from perturbations.manifest.rows import VIDEOS
+from perturbations.pages import preview
+from perturbations.pages.contact_sheet import contact_sheet, write_picture
 
 Image = NDArray[np.uint8]
 RED, GREEN, BLUE = (200, 0, 0), (0, 180, 0), (0, 0, 190)
@@ -134,3 +135,16 @@ def test_what_is_in_the_way_is_an_output_error(in_the_way: str, tmp_path: Path) 
         write_picture(_plain(4, 4), path)
     assert str(path) in str(raised.value)
     assert [str(entry.relative_to(tmp_path)) for entry in tmp_path.rglob("*") if entry.is_file()] == [in_the_way]
+
+
+@pytest.mark.parametrize("ending", [".jpg", ".png", ".webp"])
+def test_a_picture_that_the_disk_takes_a_part_of_is_an_error(ending: str, tmp_path: Path) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (100, 100, 3), np.uint8)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # of a file, as a full disk
+    try:
+        with pytest.raises(OutputError, match=f"cannot write .*x{ending}"):
+            write_picture(image, tmp_path / f"x{ending}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(tmp_path.iterdir())

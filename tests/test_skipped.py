@@ -16,16 +16,16 @@ import perturbations
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.config.file import parse
 from perturbations.config.sections import Config
-from perturbations.corpus import caption_recipes, paths, sharding, targets
-from perturbations.corpus.caption_pipeline import perturb_captions
-from perturbations.corpus.rules import CorpusRules
-from perturbations.evaluation import paths as evaluation_paths
-from perturbations.evaluation import planning as evaluation
+from perturbations.corpus.captions.pipeline import perturb_captions
+from perturbations.corpus.plan import caption_recipes, folders, sharding, targets
+from perturbations.corpus.plan.corpus_rules import CorpusRules
+from perturbations.evaluation.plan import evaluation_files as evaluation_paths
+from perturbations.evaluation.plan import planned_runs as evaluation
 from perturbations.manifest import skipped
-from perturbations.manifest.kinds import CaptionRow
-from perturbations.models import registry as models
-from perturbations.suites import registry
-from perturbations.text import scripts
+from perturbations.manifest.rows import CaptionRow
+from perturbations.models import role_registry as models
+from perturbations.suites import suite_registry
+from perturbations.text import languages
 
 REASON = "apertium-eng-spa: install it"
 
@@ -69,9 +69,9 @@ def test_what_lacks_its_backend_is_skipped_and_the_rest_is_made() -> None:
 
 def test_installing_it_later_adds_exactly_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = configured()
-    complete = paths.texts_of_recipes(settings, "tiny", "msrvtt_p")
+    complete = folders.texts_of_recipes(settings, "tiny", "msrvtt_p")
     monkeypatch.setattr(models, "missing", lambda role, backend: REASON if role == "translator" else None)
-    before = paths.texts_of_recipes(settings, "tiny", "msrvtt_p")
+    before = folders.texts_of_recipes(settings, "tiny", "msrvtt_p")
     assert complete.keys() - before.keys() == {"back_trans/1"}
     assert before.items() < complete.items()
 
@@ -152,8 +152,8 @@ def test_the_reason_says_what_a_perturbation_is_made_for() -> None:
         configured("xx")
 
 
-@each("entry", registry.perturbations(kind="text"))
-def test_models_of_english_are_asked_about_english_only(entry: registry.Perturbation) -> None:
+@each("entry", suite_registry.perturbations(kind="text"))
+def test_models_of_english_are_asked_about_english_only(entry: suite_registry.Perturbation) -> None:
     if entry.roles or entry.gated:
         assert entry.languages == "English"
 
@@ -177,8 +177,8 @@ with (Path(__file__).parent / "golden/languages.csv").open(encoding="utf-8", new
 
 @each(("caption", "is_english"), [(caption, word == "yes") for caption, word in LANGUAGES])
 def test_a_caption_in_another_language_is_left_alone_by_what_is_for_english(caption: str, is_english: bool) -> None:
-    assert scripts.is_written_for("English", caption) == is_english
-    assert scripts.is_written_for("words between spaces", caption)
+    assert languages.is_written_for("English", caption) == is_english
+    assert languages.is_written_for("words between spaces", caption)
     (result,) = perturb_captions(
         [CaptionRow(dataset="d", caption_id="c", item_id="i", text=caption)],
         "msrvtt_p/append_irr",
@@ -190,13 +190,13 @@ def test_a_caption_in_another_language_is_left_alone_by_what_is_for_english(capt
 
 
 def test_captions_in_another_script_are_noticed() -> None:
-    assert scripts.other_script([ENGLISH, ARABIC, ENGLISH, "123", ""], "en") is None
-    assert scripts.other_script([ARABIC, ARABIC, ENGLISH, "123", "🎾"], "en") == ("Arabic", 2 / 3)
-    assert scripts.other_script([ARABIC, ENGLISH], "ar") is None
-    assert scripts.other_script([CHINESE], "en") == ("Chinese characters", 1)
-    assert scripts.other_script([CHINESE, "ひらがな"], "ja") is None
-    assert scripts.other_script(["naïve straße"], "en") is None
-    assert scripts.other_script(["", "..."], "en") is None
+    assert languages.other_script([ENGLISH, ARABIC, ENGLISH, "123", ""], "en") is None
+    assert languages.other_script([ARABIC, ARABIC, ENGLISH, "123", "🎾"], "en") == ("Arabic", 2 / 3)
+    assert languages.other_script([ARABIC, ENGLISH], "ar") is None
+    assert languages.other_script([CHINESE], "en") == ("Chinese characters", 1)
+    assert languages.other_script([CHINESE, "ひらがな"], "ja") is None
+    assert languages.other_script(["naïve straße"], "en") is None
+    assert languages.other_script(["", "..."], "en") is None
 
 
 @pytest.mark.parametrize(("language", "warnings"), [("en", 1), ("ar", 0)])

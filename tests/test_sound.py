@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from perturbations.base import storage
-from perturbations.corpus import tiers
-from perturbations.manifest.kinds import VideoRow
+from perturbations.corpus.plan import tiers
+from perturbations.manifest.rows import VideoRow
 from perturbations.media import decoding, probing, sound
 from perturbations.media.clip import MediaClip
 

@@ -17,11 +17,12 @@ from test_workflow import PROFILES
 
 from perturbations.base import progress, shown
 from perturbations.cli.main import main
-from perturbations.corpus import journal, listed, recipe, tiers
-from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, CaptionRow, SourceRow, VideoRow
-from perturbations.report import run_lines, status
-from perturbations.suites import registry
+from perturbations.corpus import run_lines, run_status
+from perturbations.corpus.plan import clip_lists, recipe, tiers
+from perturbations.corpus.store import journal
+from perturbations.manifest import files, manifest_paths
+from perturbations.manifest.rows import SOURCES, TEXTS, VIDEOS, CaptionRow, SourceRow, VideoRow
+from perturbations.suites import suite_registry
 
 MEASURED = {"frame_count": 4, "stored_frames": 4, "bytes": 1000, "sha256": "ab"}
 SHARDS = {"s1": ["s10", "s11", "s12"], "s2": ["s20", "s21", "s22"]}
@@ -29,7 +30,7 @@ CAPTION = CaptionRow(dataset="d", caption_id="s10#0", item_id="s10", text="a dog
 
 
 def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) -> VideoRow:
-    wanted = recipe.make(registry.get(f"mlvp/{name}"), severity, seed=0, storage=tiers.UNSTORED)
+    wanted = recipe.make(suite_registry.get(f"mlvp/{name}"), severity, seed=0, storage=tiers.UNSTORED)
     return clips.video_row(wanted, **{"dataset": "d", "item_id": item_id, "bytes": 1000, **changed})
 
 
@@ -39,7 +40,7 @@ def broken(reason: str) -> dict[str, Any]:
 
 def place(root: Path, kind: str, /, **fields: object) -> Path:
     """Where a run in a folder has a file, whose folder is made."""
-    path = root / layout.at(kind, **{"dataset": "d", "suite": "mlvp", "perturbation": "fog", **fields})
+    path = root / manifest_paths.at(kind, **{"dataset": "d", "suite": "mlvp", "perturbation": "fog", **fields})
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -55,7 +56,7 @@ def write_part(root: Path, severity: int, shard: str, **first: Any) -> None:
 
 
 def write_journal(root: Path, severity: int, shard: str, items: int) -> Path:
-    path = layout.journal_of(part(root, severity, shard))
+    path = manifest_paths.journal_of(part(root, severity, shard))
     names = [f"{number:032x}" for number in range(items)]
     record = journal.Journal(path, names)
     for name in names:
@@ -65,23 +66,23 @@ def write_journal(root: Path, severity: int, shard: str, items: int) -> Path:
 
 def write_log(root: Path, written: Path, *lines: str) -> None:
     """The log of a job that makes a part."""
-    path = place(root, "log", job=written.relative_to(root / layout.WORK).with_suffix("").as_posix())
+    path = place(root, "log", job=written.relative_to(root / manifest_paths.WORK).with_suffix("").as_posix())
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A run: 2 shards of 3 clips; one perturbation is done but for a clip, one is being made, one not begun."""
-    clip = listed.ListedClip(item_id="", source_video_id="v", path="v.mp4")
+    clip = clip_lists.ListedClip(item_id="", source_video_id="v", path="v.mp4")
     for shard, items in SHARDS.items():
-        listed.write(place(tmp_path, "shard_list", shard=shard), [replace(clip, item_id=item) for item in items])
+        clip_lists.write(place(tmp_path, "shard_list", shard=shard), [replace(clip, item_id=item) for item in items])
         rows = [clips.made_up_source(item) for item in items]
         files.write_part(place(tmp_path, "source_part", shard=shard), SOURCES, rows)
         write_part(tmp_path, 1, shard, **(broken("no frame 7 of 's10'") if shard == "s1" else {}))
         write_journal(tmp_path, 1, shard, 2 if shard == "s1" else 3)
     rejected = SourceRow(dataset="d", item_id="x", split="", error="no video file", status="missing")
-    listed.write(place(tmp_path, "rejected"), [rejected])
-    listed.write_recipes(place(tmp_path, "video_recipes"), {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
+    clip_lists.write(place(tmp_path, "rejected"), [rejected])
+    clip_lists.write_recipes(place(tmp_path, "video_recipes"), {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
     record = write_journal(tmp_path, 2, "s1", 1)
     whole = record.read_bytes()
     record.write_bytes(2 * whole + whole[:60])
@@ -98,11 +99,11 @@ def counts(stage: dict[str, Any]) -> tuple[int, ...]:
 
 
 def test_clips_done_failed_and_left(root: Path) -> None:
-    collected = status.collect(root)
+    collected = run_status.collect(root)
     sources, videos = stage(collected, "sources"), stage(collected, "videos")
     assert counts(sources) == (6, 1, 7)
     assert counts(videos) == (5 + 1, 1, 18)
-    lines = status.text(collected).splitlines()
+    lines = run_status.text(collected).splitlines()
     assert [line.split() for line in lines[:3]] == [
         ["dataset", "stage", "done", "of", "failed"],
         ["d", "sources", "6", "7", "85", "%", "1"],
@@ -112,13 +113,13 @@ def test_clips_done_failed_and_left(root: Path) -> None:
 
 def test_failures_are_grouped_by_reason(root: Path) -> None:
     place = {"dataset": "d", "suite": None, "stage": "annotation"}
-    assert status.collect(root)["failures"] == [
+    assert run_status.collect(root)["failures"] == [
         {**place, "reason": "no frame 7 of 's10'", "suite": "mlvp", "stage": "video", "count": 1, "items": ["s10"]},
         {**place, "reason": "no video file", "count": 1, "items": ["x"]},
     ]
     rows = [video(item, **broken(f"no frame {item[-1]} of '{item}'")) for item in SHARDS["s2"]]
     files.write_part(part(root, 1, "s2"), VIDEOS, rows)
-    assert [failure["count"] for failure in status.collect(root)["failures"]] == [4, 1]
+    assert [failure["count"] for failure in run_status.collect(root)["failures"]] == [4, 1]
 
 
 def test_a_dataset_of_any_name_is_counted_and_nothing_written(root: Path) -> None:
@@ -127,19 +128,19 @@ def test_a_dataset_of_any_name_is_counted_and_nothing_written(root: Path) -> Non
 
     (root / "work" / "d").rename(root / "work" / "models")  # any name is a dataset's
     before = everything()
-    assert {each["dataset"] for each in status.collect(root)["stages"]} == {"models"}
-    status.text(status.collect(root))
+    assert {each["dataset"] for each in run_status.collect(root)["stages"]} == {"models"}
+    run_status.text(run_status.collect(root))
     assert everything() == before
 
 
 def test_damaged_missing_and_foreign_files(root: Path) -> None:
     part(root, 1, "s1").write_bytes(b"PAR1 no manifest PAR1")
     part(root, 1, "s2").write_bytes(b"")
-    layout.journal_of(part(root, 1, "s2")).write_bytes(os.urandom(999))
+    manifest_paths.journal_of(part(root, 1, "s2")).write_bytes(os.urandom(999))
     (part(root, 1, "s1").parent / "notes.txt").write_text("mine")
     part(root, 2, "s9").mkdir()
     (root / "work" / "my files").mkdir()
-    collected = status.collect(root)
+    collected = run_status.collect(root)
     videos = stage(collected, "videos")
     assert (videos["done"], videos["total"]) == (1, 18)  # the one of a journal
     damaged = {each["items"][0]: each["reason"] for each in collected["failures"] if each["stage"] == "videos"}
@@ -149,22 +150,22 @@ def test_damaged_missing_and_foreign_files(root: Path) -> None:
 
 def test_parts_of_captions(root: Path) -> None:
     for shard in ("s1", "s2", "s3"):
-        listed.write(place(root, "caption_list", shard=shard), [CAPTION])
-    listed.write_recipes(place(root, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}", "typos/2": "{}"})
+        clip_lists.write(place(root, "caption_list", shard=shard), [CAPTION])
+    clip_lists.write_recipes(place(root, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}", "typos/2": "{}"})
     fields = {"suite": "msrvtt_p", "perturbation": "typos", "severity": 1, "shard": "s2"}
     files.write_part(place(root, "text_part", **fields), TEXTS, [])
-    captions = stage(status.collect(root), "captions")
+    captions = stage(run_status.collect(root), "captions")
     assert (captions["suite"], captions["done"], captions["total"]) == ("msrvtt_p", 1, 6)
 
 
 def test_captions_without_videos_and_what_of_them_cannot_be_used_is_counted_once(tmp_path: Path) -> None:
     for dataset in ("d", "e/composed"):
-        listed.write(place(tmp_path, "caption_list", dataset=dataset, shard="s0"), [CAPTION])
-        listed.write_recipes(place(tmp_path, "text_recipes", dataset=dataset), {"typos/1": "{}"})
-    listed.write_recipes(place(tmp_path, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}"})
+        clip_lists.write(place(tmp_path, "caption_list", dataset=dataset, shard="s0"), [CAPTION])
+        clip_lists.write_recipes(place(tmp_path, "text_recipes", dataset=dataset), {"typos/1": "{}"})
+    clip_lists.write_recipes(place(tmp_path, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}"})
     rejected = SourceRow(dataset="d", item_id="t1", split="", error="the caption is empty", status="quarantined")
-    listed.write(place(tmp_path, "rejected_captions"), [rejected, replace(rejected, item_id="t2")])
-    collected = status.collect(tmp_path)
+    clip_lists.write(place(tmp_path, "rejected_captions"), [rejected, replace(rejected, item_id="t2")])
+    collected = run_status.collect(tmp_path)
     assert {tuple(each[name] for name in ("dataset", "stage", "done", "total")) for each in collected["stages"]} == {
         ("d", "captions", 0, 1),
         ("e/composed", "captions", 0, 1),
@@ -189,10 +190,10 @@ def test_captions_without_videos_and_what_of_them_cannot_be_used_is_counted_once
 )
 def test_a_failed_job_is_listed_by_the_error_in_its_log(lines: list[str], reason: str | None, root: Path) -> None:
     write_log(root, part(root, 3, "s2"), *lines)
-    jobs = status.collect(root)["failed_jobs"]
+    jobs = run_status.collect(root)["failed_jobs"]
     assert [job["log"] for job in jobs] == (["work/logs/d/mlvp/fog/3/s2.log"] if reason else [])
     assert all(job["reason"].startswith(reason or "") for job in jobs)
-    assert "\x1b" not in status.text(status.collect(root))
+    assert "\x1b" not in run_status.text(run_status.collect(root))
 
 
 def test_json_is_a_document(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,11 +210,11 @@ def test_what_failed_is_listed_by_reason_and_nothing_otherwise(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lines = status.failures(status.collect(root)).splitlines()
+    lines = run_status.failures(run_status.collect(root)).splitlines()
     assert lines[0] == "2 quarantined or missing, by reason; `perturb retry` lets the next run try them again:"
     assert "  1 x d annotation: no video file ('x')" in lines
     monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
-    assert status.failures(status.collect(Path())) == ""
+    assert run_status.failures(run_status.collect(Path())) == ""
     assert main(["status"]) == 0
     assert "Nothing was planned here yet" in capsys.readouterr().out
 

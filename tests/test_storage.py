@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from perturbations.base import storage
 from perturbations.base.errors import MediaError, OutputError
 from perturbations.manifest import files
-from perturbations.manifest.kinds import CAPTIONS, CaptionRow
+from perturbations.manifest.rows import CAPTIONS, CaptionRow
 from perturbations.media import decoding, encoding, framefile
 from perturbations.media.clip import Frame, MediaClip
 

@@ -14,8 +14,8 @@ import pytest
 from looping import each
 
 from perturbations.base.errors import AnnotationError
-from perturbations.evaluation import stored_features
-from perturbations.evaluation.stored_features import rows_of_ids
+from perturbations.evaluation.features import feature_reading
+from perturbations.evaluation.features.feature_reading import rows_of_ids
 
 CLIPS, TEXTS = ("clip_name", "clip_embeddings"), ("text", "text_embeddings")
 
@@ -95,17 +95,17 @@ def test_every_layout_gives_the_same_rows(
     tmp_path: Path,
     layout: Callable[[Path, np.ndarray], Path],
     values: np.ndarray,
-    frames: stored_features.PooledAs,
+    frames: feature_reading.PooledAs,
     expected: np.ndarray,
 ) -> None:
-    held = stored_features.read(layout(tmp_path, np.ascontiguousarray(values)), frames=frames)
+    held = feature_reading.read(layout(tmp_path, np.ascontiguousarray(values)), frames=frames)
     assert held.rows.dtype == np.float32
     assert np.array_equal(rows_of_ids(held, NAMES), expected)
 
 
 def test_what_is_written_is_read_and_ids_repeat_only_where_that_is_told(tmp_path: Path) -> None:
-    stored_features.write(tmp_path / "x.npz", ["a", "b\n'ü"], VALUES[:2, 0])
-    held = stored_features.read(tmp_path / "x.npz").unique()
+    feature_reading.write(tmp_path / "x.npz", ["a", "b\n'ü"], VALUES[:2, 0])
+    held = feature_reading.read(tmp_path / "x.npz").unique()
     assert held.ids == ("a", "b\n'ü")
     assert np.array_equal(held.rows, VALUES[:2, 0])
     saving = pytest.importorskip("safetensors.numpy")
@@ -116,14 +116,14 @@ def test_what_is_written_is_read_and_ids_repeat_only_where_that_is_told(tmp_path
     ):
         saving.save_file({"features": VALUES}, tmp_path / "x.safetensors", metadata={"ids": json.dumps(ids)})
         with pytest.raises(AnnotationError, match=message):
-            stored_features.read(tmp_path / "x.safetensors").unique()
+            feature_reading.read(tmp_path / "x.safetensors").unique()
 
 
 def test_rows_are_found_by_name_and_refused_where_that_is_not_enough(tmp_path: Path) -> None:
-    held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
+    held = feature_reading.read(as_npz(tmp_path, VALUES[:, 0]))
     turned = ["v_20_28", "v_40_48", "v_20_28", "v_0_8"]
     assert np.array_equal(rows_of_ids(held, turned), VALUES[[1, 2, 3, 0], 0])
-    fewer = stored_features.StoredFeatures(held.path, ("more", *held.ids[:3]), held.rows)
+    fewer = feature_reading.StoredFeatures(held.path, ("more", *held.ids[:3]), held.rows)
     assert np.array_equal(rows_of_ids(fewer, NAMES), held.rows[[1, 2, 3, 2]])
     with pytest.raises(AnnotationError, match=r"x.npz has 2 rows of 'v_20_28' with different features"):
         rows_of_ids(held, NAMES[:3])
@@ -137,30 +137,30 @@ def test_the_file_that_is_named_is_read_whatever_lies_beside_it(tmp_path: Path) 
     """A tensor belongs to a CSV of ids alone; where either could be meant, both are named."""
     beside = {"npz": as_npz(tmp_path, VALUES + 1), "csv": lists(tmp_path / "x.csv", NAMES, VALUES)}
     np.save(tmp_path / "x.npy", VALUES + 2)
-    assert np.array_equal(stored_features.read(beside["csv"]).rows, VALUES.mean(axis=1))
-    assert np.array_equal(stored_features.read(beside["npz"]).rows, (VALUES + 1).mean(axis=1))
+    assert np.array_equal(feature_reading.read(beside["csv"]).rows, VALUES.mean(axis=1))
+    assert np.array_equal(feature_reading.read(beside["npz"]).rows, (VALUES + 1).mean(axis=1))
     with pytest.raises(AnnotationError, match=r"x.npy has no ids, and .*x.csv has features of its own"):
-        stored_features.read(tmp_path / "x.npy")
+        feature_reading.read(tmp_path / "x.npy")
     for listed in (NAMES, [f" {name}" for name in NAMES]):
         lists(tmp_path / "x.csv", listed, None)  # a column of features that is empty
-        assert np.array_equal(stored_features.read(tmp_path / "x.npy").rows, (VALUES + 2).mean(axis=1))
+        assert np.array_equal(feature_reading.read(tmp_path / "x.npy").rows, (VALUES + 2).mean(axis=1))
     names_only(tmp_path / "x.csv")
     (tmp_path / "x.npy").unlink()
     with pytest.raises(AnnotationError, match=r"x.csv has no features, and .*x.npz beside it has ids of its own"):
-        stored_features.read(tmp_path / "x.csv")
+        feature_reading.read(tmp_path / "x.csv")
     beside["npz"].rename(tmp_path / "x.NPZ")
-    assert np.array_equal(stored_features.read(tmp_path / "x.NPZ").rows, (VALUES + 1).mean(axis=1))
+    assert np.array_equal(feature_reading.read(tmp_path / "x.NPZ").rows, (VALUES + 1).mean(axis=1))
 
 
 def test_texts_are_found_by_themselves(tmp_path: Path) -> None:
     path = lists(tmp_path / "t.csv", ["Shake it.", " Take it, now.", "Shake it."], [[1, 2], [3, 4], [1, 2]], TEXTS)
-    held = stored_features.read(path)
+    held = feature_reading.read(path)
     assert rows_of_ids(held, ["Take it, now.", *["Shake it."] * 3]).tolist() == [[3, 4], *[[1, 2]] * 3]
     with pytest.raises(AnnotationError, match=r"lacks 1 of 1 texts: 'Drop it.'"):
         rows_of_ids(held, ["Drop it."], "texts")
     again = lists(tmp_path / "u.csv", ["Shake it.", "Shake it."], [[1, 2], [1, 3]], TEXTS)
     with pytest.raises(AnnotationError, match="different features"):
-        rows_of_ids(stored_features.read(again), ["Shake it."])
+        rows_of_ids(feature_reading.read(again), ["Shake it."])
 
 
 @each(
@@ -188,7 +188,7 @@ def test_wrong_lists_are_named_with_their_line(tmp_path: Path, second: str, mess
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([CLIPS, ("v_0_8", "[1.0, 2.0]"), ("v_20_28", second)])
     with pytest.raises(AnnotationError, match=message) as caught:
-        stored_features.read(path)
+        feature_reading.read(path)
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < 400
 
@@ -204,49 +204,49 @@ def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(AnnotationError, match=message):
-            stored_features.read(path)
+            feature_reading.read(path)
 
 
 def test_what_lacks_ids_or_lists_brings_the_form(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", features=VALUES)
     with pytest.raises(AnnotationError, match=r"numpy.savez\('x.npz', ids=ids, features=features\)"):
-        stored_features.read(tmp_path / "x.npz")
+        feature_reading.read(tmp_path / "x.npz")
     (tmp_path / "y.csv").write_text("id,f0,f1\none,1,2\n")
     with pytest.raises(AnnotationError, match=r'A row is an id and a list of numbers, such as one,"\[0.1, 0.2\]"'):
-        stored_features.read(tmp_path / "y.csv")
+        feature_reading.read(tmp_path / "y.csv")
 
 
 def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None:
     path = as_npy(tmp_path, VALUES[:3])
     with pytest.raises(AnnotationError, match=r"x.npy has 3 rows, and there are 4 ids: one of them is cut short"):
-        stored_features.read(path)
+        feature_reading.read(path)
     np.save(path, np.ones((7, 4)))
     with pytest.raises(AnnotationError, match=r"x.npy has 7 rows, and there are 4 ids: transpose its features"):
-        stored_features.read(path)
+        feature_reading.read(path)
     (tmp_path / "x.csv").unlink()
     with pytest.raises(AnnotationError, match=r"x.npy has no ids: .*x.csv must list them, in the column id$"):
-        stored_features.read(path)
+        feature_reading.read(path)
     names_only(tmp_path / "x.csv")
     (tmp_path / "x.npz").write_bytes(b"")
     with pytest.raises(AnnotationError, match="several tensors lie beside it"):
-        stored_features.read(tmp_path / "x.csv")
+        feature_reading.read(tmp_path / "x.csv")
     for name, message in (("x.pkl", "features are read from .csv, .parquet, .pt"), ("none.npz", "no such file")):
         (tmp_path / "x.pkl").write_bytes(b"")
         with pytest.raises(AnnotationError, match=message):
-            stored_features.read(tmp_path / name)
+            feature_reading.read(tmp_path / name)
     for ids in (np.arange(4), np.array(NAMES, object), np.array([NAMES])):
         np.savez(tmp_path / "x.npz", ids=ids, features=VALUES)
         with pytest.raises(AnnotationError, match=r"x.npz is no sound file of features: .*save .*np.array\(ids, str\)"):
-            stored_features.read(tmp_path / "x.npz")
+            feature_reading.read(tmp_path / "x.npz")
     pd.DataFrame({"id": [1, 2], "features": [[1.0], [2.0]]}).to_parquet(tmp_path / "x.parquet")
     with pytest.raises(AnnotationError, match="x.parquet, row 0: the id is 1, not a text"):
-        stored_features.read(tmp_path / "x.parquet")
+        feature_reading.read(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize("values", [np.full((4, 2), np.nan), np.full((4, 2), "a"), np.ones(4), np.ones((4, 0))])
 def test_values_that_are_no_features_are_refused(tmp_path: Path, values: np.ndarray) -> None:
     with pytest.raises(AnnotationError, match=r"x.npy"):
-        stored_features.read(as_npy(tmp_path, values))
+        feature_reading.read(as_npy(tmp_path, values))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -256,7 +256,7 @@ def test_files_that_are_cut_short_are_refused(tmp_path: Path, layout: Callable[[
         if file.suffix != ".csv" or path == file:
             file.write_bytes(file.read_bytes()[: file.stat().st_size * 2 // 3])
     with pytest.raises(AnnotationError):
-        stored_features.read(path)
+        feature_reading.read(path)
 
 
 def test_no_code_of_a_file_runs(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_no_code_of_a_file_runs(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", ids=np.array(NAMES), features=np.array([Bad()] * 4))
     for suffix in ("pt", "npy", "npz"):
         with pytest.raises(AnnotationError, match="no sound file of features"):
-            stored_features.read(tmp_path / f"x.{suffix}")
+            feature_reading.read(tmp_path / f"x.{suffix}")
     assert not (tmp_path / "ran").exists()
 
 
@@ -283,13 +283,13 @@ def test_torch_files_of_more_than_tensors_and_texts_are_told_what_to_save(tmp_pa
     for value in ({"ids": list(names), "features": rows}, {"ids": names, "features": rows}, VALUES, tmp_path):
         torch.save(value, path)
         with pytest.raises(AnnotationError, match=r"it holds Python objects, .*\[str\(name\) for name in ids\]$"):
-            stored_features.read(path)
+            feature_reading.read(path)
     path.write_bytes(pickle.dumps({"ids": NAMES, "features": VALUES}))
     with pytest.raises(AnnotationError, match="it holds Python objects, which can be code"):
-        stored_features.read(path)
+        feature_reading.read(path)
     torch.save({"ids": torch.arange(4), "features": rows}, path)
     with pytest.raises(AnnotationError, match=r"`ids` is no list of texts; save .*\[str\(name\) for name in ids\]$"):
-        stored_features.read(path)
+        feature_reading.read(path)
 
 
 def test_torch_files_that_would_grow_are_refused(tmp_path: Path) -> None:
@@ -306,17 +306,17 @@ def test_torch_files_that_would_grow_are_refused(tmp_path: Path) -> None:
     ):
         torch.save(value, path)
         with pytest.raises(AnnotationError, match=message):
-            stored_features.read(path)
+            feature_reading.read(path)
 
 
 def test_lists_of_the_official_code_older_torch_files_and_half_precision_are_read(tmp_path: Path) -> None:
     """Its CSVs hold Python's text of nested lists, which is JSON for finite numbers."""
     values = [[1e-07, -3.0], [12345678.9, 5e20]]
     assert json.loads(str(values)) == values
-    held = stored_features.read(lists(tmp_path / "x.csv", ["a", "b"], values))
+    held = feature_reading.read(lists(tmp_path / "x.csv", ["a", "b"], values))
     assert held.rows.tolist() == np.float32(values).tolist()
     torch = pytest.importorskip("torch")
     names_only(tmp_path / "x.csv")
     for dtype in (torch.bfloat16, torch.float16, torch.float64):
         torch.save(torch.from_numpy(VALUES).to(dtype), tmp_path / "x.pt", _use_new_zipfile_serialization=False)
-        assert np.array_equal(stored_features.read(tmp_path / "x.pt", frames="middle").rows, VALUES[:, 1])
+        assert np.array_equal(feature_reading.read(tmp_path / "x.pt", frames="middle").rows, VALUES[:, 1])

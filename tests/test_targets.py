@@ -16,10 +16,10 @@ from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.config import sections as config
 from perturbations.config.sections import Config
-from perturbations.corpus import recipe, sharding, targets
-from perturbations.corpus.sharding import DatasetPlan
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import section
+from perturbations.corpus.plan import recipe, sharding, targets
+from perturbations.corpus.plan.sharding import DatasetPlan
+from perturbations.evaluation.plan import evaluation_settings
+from perturbations.evaluation.plan import planned_runs as evaluation
 
 ODD = ["with space", "quo'te\"s", "$(touch pwned);`x`", "日本語 🎥", "-rf", "{braces}"]
 
@@ -130,7 +130,7 @@ def test_a_mistyped_target_is_told_the_near_one(words: tuple[str, ...], tmp_path
 
 
 def test_an_adaptation_counts_its_runs(project: Config) -> None:
-    wanted = section.Evaluation(
+    wanted = evaluation_settings.Evaluation(
         methods=("tent", "sar"), seeds=(1, 2), directions=("v2t",), suites=("mlvp",)
     )  # no captions: none is skipped; and every severity is made
     settings = project.model_copy(update={"evaluation": wanted})

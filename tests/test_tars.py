@@ -26,10 +26,12 @@ from perturbations.base import storage, tars
 from perturbations.base.errors import MediaError
 from perturbations.base.readers import Reader
 from perturbations.cli.main import main
-from perturbations.corpus import checking, journal, recipe, render_clip, tiers
+from perturbations.corpus import verification
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.corpus.store import journal, stored_clip
 from perturbations.manifest import files
-from perturbations.manifest.kinds import VIDEOS, CompleteSource, VideoRow
-from perturbations.suites import registry
+from perturbations.manifest.rows import VIDEOS, CompleteSource, VideoRow
+from perturbations.suites import suite_registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -66,14 +68,14 @@ def tar_of_two() -> Path:
 
 
 def findings(**options: bool) -> list[str]:
-    manifests = checking.manifests_in(Path("manifests"))
-    checked = [checking.check_manifest(path, **options) for path in manifests]
-    return [checking.line_of(finding) for each in checked for finding in each.findings]
+    manifests = verification.manifests_in(Path("manifests"))
+    checked = [verification.check_manifest(path, **options) for path in manifests]
+    return [verification.line_of(finding) for each in checked for finding in each.findings]
 
 
 def job(root: Path, sources: list[CompleteSource]) -> list[VideoRow]:
     """A shard's job, as its command runs it."""
-    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("high"))
+    wanted = recipe.make(suite_registry.get("mlvp/fog"), 3, seed=0, storage=tiers.stored_video("high"))
     places = {"folder": root / "corpus", "part": root / "work/s1.parquet"}
     return clips.video_rows(wanted, sources, root=root, tar=True, **places)
 
@@ -111,6 +113,8 @@ def test_larger_and_smaller_shards_hold_the_same_clips(corpus: Project) -> None:
         corpus.config["shard_size"] = size
         corpus.snakemake(str(MANIFEST))
         assert read_manifest(MANIFEST)[MEASURED].equals(before[MEASURED])
+        logs = [path.read_text() for path in Path("work/logs/tiny/mlvp").glob("*/1/*.log")]
+        assert all("0 of " not in log for log in logs), "clips are taken from the tars of other shards"
     assert findings() == []
 
 
@@ -149,14 +153,14 @@ def test_a_job_that_was_killed_while_it_packed_goes_on_to_the_same_tar(
     for path in sorted(held.values())[left:]:
         path.unlink()
     (tar if with_tar else storage.temporary_path(tar)).write_bytes(before if with_tar else before[:700])
-    produce, log = render_clip.produce, tmp_path / "rendered"
+    produce, log = stored_clip.produce, tmp_path / "rendered"
 
     def noted(*arguments: Any, **options: Any) -> dict[str, Any]:
         with log.open("a") as file:  # in a worker
             file.write("x")
         return produce(*arguments, **options)
 
-    monkeypatch.setattr(render_clip, "produce", noted)
+    monkeypatch.setattr(stored_clip, "produce", noted)
     log.touch()
     assert [row.status for row in job(tmp_path, sources)] == ["complete"] * 2
     assert sorted(tar.parent.iterdir()) == [tar.with_name(".s1.json"), tar]

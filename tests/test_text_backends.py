@@ -18,7 +18,7 @@ from text_support import GIRL, PERSON, role
 
 import perturbations
 from perturbations.base.errors import BackendError, ToolError
-from perturbations.models import registry as models
+from perturbations.models import role_registry as models
 from perturbations.models import text_neighbours, text_translator, text_wordnet
 
 # --- roles ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from looping import each
 from text_support import ENTRIES, GIRL, PERSON, generator, kernel, outcomes, role
 
 import perturbations
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 from perturbations.text import fluency, round_trip, tables, tokens
 from perturbations.text.tokens import UNKNOWN, core, parts, put, rebuild
 
@@ -45,14 +45,14 @@ MM_ROBUSTNESS = {
     ("suite", "table", "count"), [("msrvtt_p", MSRVTT_P, 35), ("mm_robustness", MM_ROBUSTNESS, 16)]
 )
 def test_a_suite_holds_the_papers_perturbations(suite: str, table: dict[str, str], count: int) -> None:
-    entries = registry.perturbations(suite, "text")
+    entries = suite_registry.perturbations(suite, "text")
     assert len(entries) == count
     assert {level: " ".join(e.name for e in entries if e.category == level) for level in table} == table
 
 
 def test_severities_are_seven_ratios_or_one_and_words_and_styles_are_gated() -> None:
     """The paper's five levels are the code's severities 3 to 7."""
-    for entry in registry.perturbations("mm_robustness", "text"):
+    for entry in suite_registry.perturbations("mm_robustness", "text"):
         if entry.category == "sentence":
             assert entry.severities == entry.paper_severities == (1,)
         else:
@@ -60,7 +60,7 @@ def test_severities_are_seven_ratios_or_one_and_words_and_styles_are_gated() -> 
             assert ratios == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35])
             assert entry.paper_severities == (3, 4, 5, 6, 7)
             assert entry.levels_of_paper == "severities 3 to 7 are the paper's levels 1 to 5"
-    assert all(entry.severities == (1,) for entry in registry.perturbations("msrvtt_p", "text"))
+    assert all(entry.severities == (1,) for entry in suite_registry.perturbations("msrvtt_p", "text"))
     gated = {entry.key for entry in ENTRIES if entry.gated}
     names = [*MM_ROBUSTNESS["word"].split(), "formal", "casual", "passive", "active"]
     assert gated == {f"mm_robustness/{name}" for name in names}

@@ -17,9 +17,9 @@ from text_support import GIRL, generator, role
 
 from perturbations.base.errors import BackendError, ToolError
 from perturbations.cli.main import main
-from perturbations.corpus import caption_recipes
+from perturbations.corpus.plan import caption_recipes
 from perturbations.manifest import files
-from perturbations.manifest.kinds import TEXTS
+from perturbations.manifest.rows import TEXTS
 from perturbations.models import (
     language_model,
     text_masked_lm,
@@ -28,7 +28,7 @@ from perturbations.models import (
     text_tagger,
     text_translator,
 )
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 WORDS = [*GIRL.split(), "boy", "plays", "guitar", "red", "the", "man", "sings", "transfer", "formal", "to", "casual"]
 
@@ -251,7 +251,7 @@ def test_nltks_tagger_is_read_from_nltks_folders(tmp_path: Path, monkeypatch: py
 
 
 def test_perplexity_is_of_the_tokens_of_a_local_model_also_by_the_command(tmp_path: Path) -> None:
-    from perturbations.evaluation import perplexity
+    from perturbations.evaluation.models import perplexity
 
     torch = pytest.importorskip("torch")
     folder = pytest.importorskip("tiny_models").language_model(tmp_path / "tiny")
@@ -262,7 +262,7 @@ def test_perplexity_is_of_the_tokens_of_a_local_model_also_by_the_command(tmp_pa
     losses = [-float(chances[place, token]) for place, token in enumerate(tokens[0, 1:].tolist())]
     assert model.perplexity(GIRL) == pytest.approx(float(np.exp(np.mean(losses))), rel=1e-5)
     assert model.perplexity("") is None
-    recipes = [caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1) for name in ("typos", "tense")]
+    recipes = [caption_recipes.make(suite_registry.get(f"msrvtt_p/{name}"), 1) for name in ("typos", "tense")]
     rows = [
         clips.text_row(wanted, caption_id=f"c{number}", source_text=f"s{number}", text=text)
         for wanted in recipes

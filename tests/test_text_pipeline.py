@@ -21,14 +21,15 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, msrvtt, role
 import perturbations
 from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
-from perturbations.corpus import caption_pipeline, caption_recipes, caption_rows, category_distances
-from perturbations.corpus import caption_similarities as similarities
-from perturbations.corpus.caption_similarities import Similarities
-from perturbations.manifest.kinds import CaptionRow
-from perturbations.models import registry as models
+from perturbations.corpus.captions import caption_rows, pipeline, similarities
+from perturbations.corpus.captions.similarities import Similarities
+from perturbations.corpus.plan import caption_recipes
+from perturbations.manifest.rows import CaptionRow
+from perturbations.models import role_registry as models
 from perturbations.models.text_similarity import SentenceEncoder
-from perturbations.suites import published, registry
-from perturbations.suites.registry import Perturbation
+from perturbations.pages import category_distances
+from perturbations.suites import published_cells, suite_registry
+from perturbations.suites.suite_registry import Perturbation
 from perturbations.text.fluency import fluency_change
 
 CAPTIONS = [
@@ -53,15 +54,17 @@ def available(entry: Perturbation) -> str:
 
 def perturbed(
     key: str, listed: Sequence[CaptionRow] = LISTED, severity: int = 1, **arguments: Any
-) -> list[caption_pipeline.PerturbedText]:
-    return list(caption_pipeline.perturb_captions(listed, key, severity, **{"seed": 3, "dataset": "demo", **arguments}))
+) -> list[pipeline.PerturbedText]:
+    return list(pipeline.perturb_captions(listed, key, severity, **{"seed": 3, "dataset": "demo", **arguments}))
 
 
 @pytest.mark.parametrize("adapter", ["msrvtt", "youcook2", "folder"])
 def test_every_published_distance_of_its_dataset_stands_beside_ours(adapter: str) -> None:
     names = ["append_irr", "gender_swap", "typos", "no_nouns", "drop_first", "back_trans", "tense"]
     rows = [
-        clips.text_row(caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1), source_text=GIRL, text=f"{GIRL} now")
+        clips.text_row(
+            caption_recipes.make(suite_registry.get(f"msrvtt_p/{name}"), 1), source_text=GIRL, text=f"{GIRL} now"
+        )
         for name in names
     ]
     distances = {"bleu4": 0.25, "meteor": 0.5, "rouge1": 0.75}
@@ -69,10 +72,12 @@ def test_every_published_distance_of_its_dataset_stands_beside_ours(adapter: str
     distance_table = category_distances.table(scenarios, adapter)
     head, table = distance_table["heads"], distance_table["rows"]
     ours = [[text for name, text in zip(head, line, strict=True) if name != "paper"] for line in table]
-    assert ours == [[registry.get(f"msrvtt_p/{name}").category, "0.25", "0.50", "0.75"] for name in names]
+    assert ours == [[suite_registry.get(f"msrvtt_p/{name}").category, "0.25", "0.50", "0.75"] for name in names]
     places = [place for place, name in enumerate(head) if name == "paper"]
     printed = {(line[0], metric): line[place] for line in table for metric, place in zip("bmr", places, strict=False)}
-    cells = [cell for cell in published.cells() if (cell.paper, cell.table, cell.dataset) == ("msrvtt_p", "6", adapter)]
+    cells = [
+        cell for cell in published_cells.cells() if (cell.paper, cell.table, cell.dataset) == ("msrvtt_p", "6", adapter)
+    ]
     assert {key: text for key, text in printed.items() if text} == {
         (cell.perturbation, cell.metric[0]): cell.printed for cell in cells
     }
@@ -144,7 +149,7 @@ def test_the_global_generators_are_left_alone() -> None:
     "keys", [["mm_robustness/ocr"], ["mm_robustness/synonym_replace", "msrvtt_p/swap_syn_wordnet"]]
 )
 def test_the_hash_seed_changes_nothing(keys: list[str]) -> None:
-    pairs = [(available(registry.get(key)), seed) for key in keys for seed in range(5)]
+    pairs = [(available(suite_registry.get(key)), seed) for key in keys for seed in range(5)]
     texts = [perturbations.perturb_text(PERSON, key, seed=seed, item_id="c").text for key, seed in pairs]
     script = (
         "import perturbations\n"
@@ -175,7 +180,7 @@ def test_seeded_globals_repeat_and_restore() -> None:
 
 def test_perturb_text_says_what_it_did_and_severity_zero_is_the_caption() -> None:
     result = perturbations.perturb_text(GIRL, "msrvtt_p/gender_male", seed=0, item_id="ret1")
-    assert result == caption_pipeline.PerturbedText(
+    assert result == pipeline.PerturbedText(
         text="a little boy does gymnastics",
         changed=True,
         effective_change=True,
@@ -202,7 +207,7 @@ def test_perturb_text_says_what_it_did_and_severity_zero_is_the_caption() -> Non
     ],
 )
 def test_an_unchanged_caption_says_why(key: str, text: str, reason: str) -> None:
-    available(registry.get(key))
+    available(suite_registry.get(key))
     assert perturbations.perturb_text(text, key, seed=0, item_id="ret1").unchanged == reason
 
 
@@ -295,7 +300,7 @@ def draws(*texts: str) -> Any:
 
 
 def first_accepted(originals: list[str], drawn: list[Any], tries: int, encoder: SentenceEncoder | None = None) -> Any:
-    return caption_pipeline.first_accepted(originals, drawn, Similarities(encoder or fake_encoder()), tries)
+    return pipeline.first_accepted(originals, drawn, Similarities(encoder or fake_encoder()), tries)
 
 
 def test_the_gate_takes_the_first_that_is_similar_enough_or_the_last_try() -> None:
@@ -357,7 +362,7 @@ def test_what_has_no_chance_in_it_is_tried_once_and_an_unchanged_caption_passes(
 )
 def test_gender_changes_the_papers_share_of_msrvtt(reference: Path, name: str, variant: str, count: int) -> None:
     """33.8, 24.3, 53.2 and 52.8 % (Schiappa et al., Sec. 5), and what the corrected word table gives."""
-    available(registry.get(f"msrvtt_p/{name}"))
+    available(suite_registry.get(f"msrvtt_p/{name}"))
     results = perturbed(f"msrvtt_p/{name}", msrvtt(reference), variant=variant)
     assert len(results) == 1000
     assert sum(result.changed for result in results) == count

@@ -21,12 +21,13 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError, ToolError
 from perturbations.cli.main import main
-from perturbations.corpus import clean_clips, recipe, rendering, tiers
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.corpus.render import clean_clips, rendering
 from perturbations.manifest import files
-from perturbations.manifest.kinds import VIDEOS, CompleteSource
-from perturbations.media import decoding, encoding, probing, received
+from perturbations.manifest.rows import VIDEOS, CompleteSource
+from perturbations.media import damaged_streams, decoding, encoding, probing
 from perturbations.media.clip import Frame, MediaClip
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 from perturbations.video import rain, transport
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -104,15 +105,15 @@ def test_without_a_second_frame_nothing_is_damaged(stream: bytes) -> None:
 
 def test_severities_are_apart_on_the_shortest_streams() -> None:
     """A short clip has less than one wrong bit, or lost packet, at each severity."""
-    rows: Sequence[Mapping[str, Any]] = registry.get("transmission/bit_error").by_severity
+    rows: Sequence[Mapping[str, Any]] = suite_registry.get("transmission/bit_error").by_severity
     bits = [wrong_bits(0, **row).sum() for row in rows]
     assert bits == [1, 2, 3, 4, 5]
     drawn = transport.draw_packets(np.random.default_rng(0), 9, 48, 64)
     stream = STREAM[: len(TABLE + FRAME + TABLE + FRAME)]
-    rows = registry.get("transmission/packet_loss").by_severity
+    rows = suite_registry.get("transmission/packet_loss").by_severity
     lost = [(len(stream) - len(transport.lose_packets(drawn, stream, **row))) // 188 for row in rows]
     assert lost == [1, 2, 3, 4, 5]
-    released: dict[str, Any] = registry.get("transmission/packet_loss", "released").parameters(1)
+    released: dict[str, Any] = suite_registry.get("transmission/packet_loss", "released").parameters(1)
     assert transport.lose_packets(drawn, stream, **released) == stream
 
 
@@ -125,8 +126,8 @@ def arrived(monkeypatch: pytest.MonkeyPatch, positions: list[int], **options: se
     def decoded(*_: object) -> Iterator[tuple[int, Image]]:
         return ((position, np.full((1, 1, 3), position, np.uint8)) for position in positions)
 
-    monkeypatch.setattr(received, "_decoded", decoded)
-    shown = received.shown(Path(), 6, RATE, **options)
+    monkeypatch.setattr(damaged_streams, "_decoded", decoded)
+    shown = damaged_streams.shown(Path(), 6, RATE, **options)
     return [(frame.position, int(frame.image[0, 0, 0])) for frame in shown]
 
 
@@ -181,7 +182,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> CompleteSource:
 
 
 def rendered(row: CompleteSource, name: str, severity: int, variant: str, **replaced: float) -> list[Frame]:
-    entry = registry.get(f"transmission/{name}", variant)
+    entry = suite_registry.get(f"transmission/{name}", variant)
     wanted = recipe.make(entry, severity, seed=0, storage=tiers.UNSTORED, replaced=replaced or None)
     source = clean_clips.source_of(row)
     return list(rendering.planned_clip(wanted, replace(source, facts=clean_clips.facts_now(wanted, source))).frames())
@@ -250,7 +251,7 @@ def test_a_lower_frame_rate_moves_no_frame(uneven: CompleteSource, variant: str,
     assert [frame.pts for frame in held] == [frame.pts for frame in clean]
     places = [next(at for at, own in enumerate(clean) if np.array_equal(own.image, frame.image)) for frame in held]
     assert places == sorted(places)
-    number: Any = next(iter(registry.get("transmission/frame_rate", variant).parameters(severity).values()))
+    number: Any = next(iter(suite_registry.get("transmission/frame_rate", variant).parameters(severity).values()))
     tick = probing.probe(Path(uneven.path)).time_base
     period = number * clean[-1].pts / 19 if variant == "paper" else 1 / (number * tick)
     slack = 0.1 * clean[-1].pts / 19
@@ -287,7 +288,7 @@ def test_an_encoder_that_is_missing_is_named_before_any_clip(tmp_path: Path, mon
     fake.write_text("#!/bin/sh\necho \"Codec 'libx265' is not recognized by FFmpeg.\"\n")
     fake.chmod(0o755)
     monkeypatch.setattr(encoding, "ffmpeg_program", lambda: str(fake))
-    arguments = registry.get("transmission/h265_crf").kernel(crf=27)
+    arguments = suite_registry.get("transmission/h265_crf").kernel(crf=27)
     with pytest.raises(ToolError, match="has no encoder libx265"):
         encoding.check_ffmpeg(arguments["vcodec"])
 

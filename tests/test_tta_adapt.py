@@ -13,8 +13,8 @@ from tta_models import model_of, pooling_state, queries_and_gallery, random_text
 from perturbations import tta
 from perturbations.base.errors import ConfigError
 from perturbations.tta import losses
-from perturbations.tta.methods.registry import method as method_of
-from perturbations.tta.methods.registry import methods
+from perturbations.tta.methods.method_registry import method as method_of
+from perturbations.tta.methods.method_registry import methods
 from perturbations.tta.recording import Unadapted
 from perturbations.tta.task import Task
 

@@ -10,7 +10,7 @@ from tta_models import pooling_state, queries_and_gallery, tiny_clip
 
 from perturbations import tta
 from perturbations.base.errors import ConfigError
-from perturbations.evaluation import backbone
+from perturbations.evaluation.models import encoder_loading
 
 torch = pytest.importorskip("torch")
 safetensors_torch = pytest.importorskip("safetensors.torch")
@@ -46,17 +46,17 @@ def test_a_published_checkpoint(pretrained: Path, tmp_path: Path, pooling: str, 
         torch.save({"state_dict": {f"module.{name}": value for name, value in state.items()}}, path)
     else:
         torch.save(state if form == "bare.pt" else {"state_dict": state, "epoch": 3}, path)
-    scores = similarities(backbone.load_encoder(pooling, str(pretrained), checkpoint=path))
+    scores = similarities(encoder_loading.load_encoder(pooling, str(pretrained), checkpoint=path))
     clip = tiny_clip(5)
     expected = tta.clip4clip(clip) if pooling == "clip4clip" else tta.xpool(clip, pooling_state(5))
     assert torch.allclose(scores, similarities(expected), atol=1e-6)
 
 
 def test_pretrained_weights_alone(pretrained: Path) -> None:
-    scores = similarities(backbone.load_encoder("clip4clip", str(pretrained)))
+    scores = similarities(encoder_loading.load_encoder("clip4clip", str(pretrained)))
     assert torch.allclose(scores, similarities(tta.clip4clip(tiny_clip(0))), atol=1e-6)
     with pytest.raises(ConfigError, match=r"xpool needs the weights pool_frames\.\*, and no checkpoint is given"):
-        backbone.load_encoder("xpool", str(pretrained))
+        encoder_loading.load_encoder("xpool", str(pretrained))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_said(pretrained: Path, tmp_path: Path, content: Any, m
     elif content is not None:
         torch.save(content, path)
     with pytest.raises(ConfigError, match=message):
-        backbone.load_encoder("clip4clip", str(pretrained), checkpoint=path)
+        encoder_loading.load_encoder("clip4clip", str(pretrained), checkpoint=path)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_what_is_wrong_is_said(pretrained: Path, tmp_path: Path, content: Any, m
 )
 def test_wrong_settings(pretrained: Path, pooling: str, model: str | None, device: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        backbone.load_encoder(pooling, model or str(pretrained), device=device)
+        encoder_loading.load_encoder(pooling, model or str(pretrained), device=device)
 
 
 def test_another_kind_of_model(pretrained: Path) -> None:
     config = pretrained / "config.json"
     config.write_text(config.read_text().replace('"model_type": "clip"', '"model_type": "gpt2"'))
     with pytest.raises(ConfigError, match="holds a 'gpt2' model; allowed: clip, metaclip_2, blip"):
-        backbone.load_encoder("clip4clip", str(pretrained))
+        encoder_loading.load_encoder("clip4clip", str(pretrained))

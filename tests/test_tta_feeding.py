@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from perturbations.evaluation import encoding
+from perturbations.evaluation.run import query_encoding
 
 
 def byte_frames(count: int, seed: int = 0) -> Any:
@@ -65,17 +65,17 @@ def test_items_come_in_their_order_from_another_thread_which_makes_no_more_than_
             yield item
         raise OSError("the disk is gone")
 
-    coming = encoding.ahead(items(2))
+    coming = query_encoding.ahead(items(2))
     assert [next(coming), next(coming)] == [0, 1]
     with pytest.raises(OSError, match="the disk is gone"):
         next(coming)
     assert {*threads} - {threading.get_ident()} == {*threads}
     threads.clear()
-    coming = encoding.ahead(items(50))
+    coming = query_encoding.ahead(items(50))
     assert [next(coming), next(coming)] == [0, 1]
     coming.close()  # type: ignore[attr-defined]
     assert 2 <= len(threads) <= 4
-    assert list(encoding.ahead(iter([]))) == []
+    assert list(query_encoding.ahead(iter([]))) == []
 
 
 # --- waiting ---------------------------------------------------------------------------------------------------------

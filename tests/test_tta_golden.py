@@ -15,7 +15,7 @@ from tta_models import BATCH, METHODS, SHIPPED, Golden, golden_data, golden_inpu
 
 from perturbations import tta
 from perturbations.tta import losses, towers
-from perturbations.tta.methods.registry import method as method_of
+from perturbations.tta.methods.method_registry import method as method_of
 
 torch = pytest.importorskip("torch")
 

@@ -14,13 +14,13 @@ torch = pytest.importorskip("torch")
 from perturbations import tta
 from perturbations.base.errors import ConfigError
 from perturbations.tta.encoders import DualEncoder
-from perturbations.tta.methods import registry
+from perturbations.tta.methods import method_registry
 from perturbations.tta.methods.shot import information_loss
 from perturbations.tta.rescoring import potentials, signed
 
 with np.load(Path(__file__).parent / "golden" / "rescoring.npz") as held:
     RECORDED = {name: held[name].astype(np.float64) for name in held.files}
-RESCORING = [name for name, entry in registry.methods().items() if not entry.adapts and not entry.is_baseline]
+RESCORING = [name for name, entry in method_registry.methods().items() if not entry.adapts and not entry.is_baseline]
 
 
 class Table(torch.nn.Module):
@@ -54,9 +54,9 @@ def scores(method: str, direction: str = "v2t", sizes: tuple[int, ...] = (5, 7),
     else:
         given = torch.arange(len(queries))[:, None]
     other = "t2v" if direction == "v2t" else "v2t"
-    if registry.method(method).needs_bank:
+    if method_registry.method(method).needs_bank:
         options["bank"] = gallery_of(other, features["bank"])
-    if registry.method(method).takes_gallery_bank:
+    if method_registry.method(method).takes_gallery_bank:
         options["gallery_bank"] = gallery_of(direction, features["gallery_bank"])
     gallery = gallery_of(direction, features["gallery"])
     batches = list(given.split(list(sizes)))
@@ -198,7 +198,7 @@ def test_dual_dis_asks_for_hubs_by_signed_similarities(direction: str, k: int, s
     np.testing.assert_array_equal(ours.argsort(1), expected.argsort(1))
 
 
-@each("method", sorted(registry.methods()))
+@each("method", sorted(method_registry.methods()))
 @each("direction", tta.DIRECTIONS)
 def test_gallery_items_with_equal_features_tie(method: str, direction: str) -> None:
     """By every method, learning ones too: sums over a column round as its place in a block of memory has it."""
@@ -257,7 +257,7 @@ def test_online_methods_depend_on_no_other_query(method: str) -> None:
     """And a method declared to need all queries does depend on them, or the flag would be wrong."""
     together = scores(method)[:5]
     alone = scores(method, sizes=(5,), queries=RECORDED["queries"][:5])
-    assert np.allclose(together, alone, rtol=1e-9) is not registry.method(method).needs_all_queries
+    assert np.allclose(together, alone, rtol=1e-9) is not method_registry.method(method).needs_all_queries
 
 
 @pytest.mark.parametrize("method", RESCORING)

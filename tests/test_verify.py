@@ -19,9 +19,9 @@ from test_workflow import IDS, Project, copy_of, new_project
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
-from perturbations.corpus import checking, deleting
-from perturbations.manifest import files, layout, sets
-from perturbations.manifest.kinds import VIDEOS, VideoRow
+from perturbations.corpus import deletion, verification
+from perturbations.manifest import files, manifest_paths, sets
+from perturbations.manifest.rows import VIDEOS, VideoRow
 
 CONFIG: dict[str, Any] = {
     "seed": 3,
@@ -71,7 +71,7 @@ def clips(*, item: int | None = None) -> list[VideoRow]:
 
 
 def findings(path: Path = Path("manifests"), **options: Any) -> list[str]:
-    return [checking.line_of(finding) for each in checking.check(path, **options) for finding in each.findings]
+    return [verification.line_of(finding) for each in verification.check(path, **options) for finding in each.findings]
 
 
 def written_since(before: dict[str, int]) -> set[str]:
@@ -264,11 +264,11 @@ def test_a_path_of_a_stranger_s_row_is_not_deleted(corpus: Project) -> None:
         files.write(
             MANIFEST, VIDEOS, [replace(rows[0], **change, sha256="0" * 64), *rows[1:]], files.read_metadata(MANIFEST)
         )
-        checked = checking.check_manifest(MANIFEST)
+        checked = verification.check_manifest(MANIFEST)
         assert checked.findings
         if checked.wrong:
             with pytest.raises(ManifestError):
-                deleting.delete(checked)
+                deletion.delete(checked)
         assert victim.is_file()
 
 
@@ -287,7 +287,7 @@ def test_the_root_is_the_hash_of_the_manifest(corpus: Project, capsys: pytest.Ca
 
 def test_no_manifest_at_all_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="no manifest in"):
-        checking.manifests_in(tmp_path)
+        verification.manifests_in(tmp_path)
     assert main(["verify", str(tmp_path / "none.parquet")]) == 1
 
 
@@ -296,7 +296,7 @@ def test_no_manifest_at_all_is_an_error(tmp_path: Path) -> None:
 
 def recorded(path: Path) -> None:
     """Let the run say that it wrote a manifest."""
-    record = layout.record_of(path)
+    record = manifest_paths.record_of(path)
     assert record is not None
     record.write_text(storage.sha256(path))
 

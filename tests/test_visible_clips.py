@@ -12,7 +12,7 @@ import pytest
 from test_workflow import IDS, MANIFEST, Project, copy_of, new_project
 
 from perturbations import read_manifest
-from perturbations.report.status import collect
+from perturbations.corpus.run_status import collect
 
 CONFIG: dict[str, Any] = {
     "suites": {"mlvp": {"perturbations": ["gaussian_noise", "fog"], "severities": [1]}},

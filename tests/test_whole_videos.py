@@ -21,12 +21,13 @@ from test_workflow import Project
 from perturbations import open_clip, perturb, read_manifest
 from perturbations.base.errors import MediaError
 from perturbations.config import file as config_file
-from perturbations.corpus import frame_orders, recipe, rendering, sharding, tiers
-from perturbations.corpus.clean_clips import cut_of, source_of
+from perturbations.corpus.plan import recipe, sharding, tiers
+from perturbations.corpus.render import frame_orders, rendering
+from perturbations.corpus.render.clean_clips import cut_of, source_of
 from perturbations.media import decoding, encoding
+from perturbations.media.clean_clip import CleanClip, Cut
 from perturbations.media.clip import Image, MediaClip, uniform_indices
-from perturbations.media.footage import CleanClip, Cut
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 NTSC = Fraction(30000, 1001)
 NAMES = ["gaussian_noise", "rotate", "translate", "mpeg1", "mpeg2", "jumble", "sampling", "reverse_sampling", "freeze"]
@@ -214,7 +215,7 @@ def test_only_suites_of_whole_videos_cut_them() -> None:
 # --- plans in little memory ------------------------------------------------------------------------------------------
 
 GOP = ("-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "12", "-pix_fmt", "yuv420p")
-TEMPORAL = [entry for entry in registry.perturbations("msrvtt_p", "video") if entry.method == "temporal"]
+TEMPORAL = [entry for entry in suite_registry.perturbations("msrvtt_p", "video") if entry.method == "temporal"]
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +234,7 @@ def assert_rendered(
 @pytest.mark.parametrize("held", [1, 7, 40])
 @pytest.mark.parametrize("entry", TEMPORAL, ids=lambda entry: entry.name)
 def test_memory_changes_no_frame(
-    entry: registry.Perturbation, held: int, long_clip: Path, monkeypatch: pytest.MonkeyPatch
+    entry: suite_registry.Perturbation, held: int, long_clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few frames held: what goes back and forth, and what goes through a scratch file."""
     source = source_of(clips.source_row(long_clip))
@@ -262,7 +263,7 @@ def test_a_plan_may_mix_two_clips_in_any_order(long_clip: Path, plan: list[int],
 
 def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(clips.source_row(long_clip))
-    wanted = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, seed=1, storage=tiers.UNSTORED)
+    wanted = recipe.make(suite_registry.get("msrvtt_p/box_jumble"), 1, seed=1, storage=tiers.UNSTORED)
     monkeypatch.setattr(frame_orders, "_HELD_BYTES", 7 * source.height * source.width * 3)
     decoded = []
     decode = decoding.decode
@@ -280,7 +281,7 @@ def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: p
 def test_clips_of_one_video_share_what_was_made_of_it(
     long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = recipe.make(registry.get("msrvtt_p/mpeg2"), 1, seed=0, storage=tiers.UNSTORED, whole_videos=True)
+    wanted = recipe.make(suite_registry.get("msrvtt_p/mpeg2"), 1, seed=0, storage=tiers.UNSTORED, whole_videos=True)
     encoded = []
     encode = encoding.encode_with_ffmpeg
     monkeypatch.setattr(

@@ -23,10 +23,10 @@ from clips import is_marker
 
 from perturbations import open_clip, read_manifest
 from perturbations.base import storage
-from perturbations.manifest import layout
+from perturbations.manifest import manifest_paths
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 REPOSITORY = Path(__file__).parents[1]
 PROFILES = REPOSITORY / "workflow" / "profiles"
@@ -200,7 +200,7 @@ def test_a_run_makes_every_video_and_every_row_checks_out(tmp_path: Path) -> Non
     project.write_captions(IDS[:2])
     project.snakemake(MANIFEST)
     videos = read_manifest(tmp_path / MANIFEST)
-    assert len(videos) == 2 * len(registry.perturbations("mlvp", "video"))
+    assert len(videos) == 2 * len(suite_registry.perturbations("mlvp", "video"))
     assert set(videos["status"]) == {"complete"}
     assert all(Path(path).is_file() for path in videos["path"])
     shorter = videos["perturbation"] == "temporal_scrambling"
@@ -409,7 +409,10 @@ def test_a_dataset_may_have_the_name_of_a_folder_or_of_a_suite(tmp_path: Path) -
     manifests = [
         path
         for name in names
-        for path in (layout.at("mixed_types", dataset=name, suite="mlvp"), layout.at("captions", dataset=name))
+        for path in (
+            manifest_paths.at("mixed_types", dataset=name, suite="mlvp"),
+            manifest_paths.at("captions", dataset=name),
+        )
     ]
     project.snakemake(*manifests)
     stages = json.loads(project.perturb("status", "--json").stdout)["stages"]

@@ -22,16 +22,17 @@ from text_support import PACKAGES, role
 from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import BackendError, ManifestError
-from perturbations.cli import rules_captions
 from perturbations.config import file as config_file
-from perturbations.corpus import caption_distance, caption_recipes, caption_rows, listed, sharding
-from perturbations.corpus.recipe import TextRecipe
-from perturbations.evaluation.page import page, sections
+from perturbations.corpus.captions import caption_rows, distances
+from perturbations.corpus.jobs import caption_jobs
+from perturbations.corpus.plan import caption_recipes, clip_lists, sharding
+from perturbations.corpus.plan.recipe import TextRecipe
+from perturbations.evaluation.page import evaluation_page, page_sections
 from perturbations.manifest import skipped
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import CaptionRow, TextStatisticsRow
-from perturbations.models import registry as models
-from perturbations.suites import registry
+from perturbations.manifest.rows import CaptionRow, TextStatisticsRow
+from perturbations.models import role_registry as models
+from perturbations.suites import suite_registry
 
 TEXTS = {
     "one": "a little girl does gymnastics",
@@ -120,7 +121,7 @@ def test_every_caption_has_a_row_a_perturbation_and_severity(finished: Project) 
             assert (row["text"], row["changed"], row["accepted"]) == (ours.text, ours.changed, ours.accepted), key
             assert row["source_text"] == TEXTS[row["item_id"]].strip()
             assert (row["attempts"], row["backend"]) == (ours.attempts, ours.backend)
-            assert json.loads(row["params"]) == registry.get(key).parameters(row["severity"])
+            assert json.loads(row["params"]) == suite_registry.get(key).parameters(row["severity"])
 
 
 def test_the_gate_leaves_rows_out_of_the_view_only(finished: Project) -> None:
@@ -163,7 +164,7 @@ def test_results_do_not_depend_on_order_cores_or_shards(
     )
     assert len(shards) == len(USABLE)
     recipe = caption_recipes.from_config(parsed, "tiny", "msrvtt_p", "keyboard", 1)
-    by_shard = listed.read_folder(tmp_path / "alone/work/tiny/captions", CaptionRow)
+    by_shard = clip_lists.read_folder(tmp_path / "alone/work/tiny/captions", CaptionRow)
     assert sorted(by_shard) == sorted(shards)
     alone = [row for lines in by_shard.values() for row in caption_rows.run(recipe, "tiny", lines)]
     together = texts(finished).query("perturbation == 'keyboard'").set_index("caption_id")
@@ -201,7 +202,7 @@ def test_one_job_makes_all_parts_and_only_lost_ones_again(project: Project) -> N
 
 def wanted_of(*names: str) -> dict[str, TextRecipe]:
     """Recipes by their scenarios."""
-    return {f"{name}/1": caption_recipes.make(registry.get(f"msrvtt_p/{name}"), 1, seed=0) for name in names}
+    return {f"{name}/1": caption_recipes.make(suite_registry.get(f"msrvtt_p/{name}"), 1, seed=0) for name in names}
 
 
 LISTED = [CaptionRow(dataset="d", caption_id=name, item_id=name, text=text) for name, text in USABLE.items()]
@@ -209,10 +210,10 @@ LISTED = [CaptionRow(dataset="d", caption_id=name, item_id=name, text=text) for 
 
 def job(folder: Path, wanted: dict[str, TextRecipe], captions: list[CaptionRow] = LISTED) -> list[Path]:
     """The parts of a job on captions, which it makes or keeps."""
-    listed.write_recipes(folder / "recipes.jsonl", {name: recipe.text for name, recipe in wanted.items()})
-    listed.write(folder / "listed.jsonl", captions)
+    clip_lists.write_recipes(folder / "recipes.jsonl", {name: recipe.text for name, recipe in wanted.items()})
+    clip_lists.write(folder / "listed.jsonl", captions)
     paths = {"recipes": folder / "recipes.jsonl", "captions": folder / "listed.jsonl", "marker": folder / "s0.json"}
-    rules_captions.texts(dataset="tiny", **paths)
+    caption_jobs.texts(dataset="tiny", **paths)
     return parts_of(folder, wanted)
 
 
@@ -235,7 +236,7 @@ def test_a_killed_job_goes_on_after_its_last_finished_part(tmp_path: Path, monke
     assert first.stat().st_mtime_ns == finished
     # Other captions, and another number, are other rows.
     written = {path: path.stat().st_mtime_ns for path in parts}
-    wanted["drop_first/1"] = caption_recipes.make(registry.get("msrvtt_p/drop_first"), 1, seed=1)
+    wanted["drop_first/1"] = caption_recipes.make(suite_registry.get("msrvtt_p/drop_first"), 1, seed=1)
     job(tmp_path, wanted)
     assert [path for path in parts if path.stat().st_mtime_ns != written[path]] == [parts[1]]
     job(tmp_path, wanted, LISTED[:-1])
@@ -284,7 +285,7 @@ def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finish
     page = (finished.root / "manifests/tiny/msrvtt_p/captions.html").read_text()
     assert "5 of 6 listed captions complete; 1 quarantined" in page
     place = finished.root / "manifests/tiny/captions_quarantine.parquet"
-    assert sections.corpus_sentence(place) == "captions of tiny: 5 of 6 listed captions complete; 1 quarantined."
+    assert page_sections.corpus_sentence(place) == "captions of tiny: 5 of 6 listed captions complete; 1 quarantined."
     verified = finished.perturb("verify")
     assert verified.returncode == 0, verified.stdout
     assert "captions_quarantine.parquet: 1 row, 1 of them quarantined or missing; 0 problems" in verified.stdout
@@ -318,7 +319,7 @@ def test_what_all_asks_for_and_cannot_be_made_is_skipped_and_said(
     planned = run.stdout + run.stderr
     names = "multi_pos_swap_JJ, multi_pos_swap_NN, swap_syn_wordnet"
     assert f"captions of msrvtt_p on tiny: skipped: 3 perturbations, {names} (wordnet-3.0" in planned
-    scenarios = listed.read_recipes(tmp_path / "work/tiny/msrvtt_p/captions/recipes.jsonl")
+    scenarios = clip_lists.read_recipes(tmp_path / "work/tiny/msrvtt_p/captions/recipes.jsonl")
     assert "keyboard/1" in scenarios
     assert not {f"{name}/1" for name in names.split(", ")} & set(scenarios)
 
@@ -341,7 +342,7 @@ def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(proje
     assert verified.returncode == 0, verified.stdout
     assert f"{folder}/captions.parquet: {line}" in verified.stdout
     statistics = project.root / f"{folder}/caption_statistics.parquet"
-    assert f"msrvtt_p on tiny: {line}." in sections.corpora(page._read([]), [statistics], [], []).parts
+    assert f"msrvtt_p on tiny: {line}." in page_sections.corpora(evaluation_page._read([]), [statistics], [], []).parts
 
 
 def test_combined_views_join_both(tmp_path: Path) -> None:
@@ -428,20 +429,20 @@ WORSE = [("a man plays a song", "a dog [UNK] the garden")]
 
 
 def test_distances_and_without_wordnet_no_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert caption_distance.bleu4(SAME) == 1
-    assert caption_distance.bleu4([*SAME, *WORSE]) < 1
-    assert caption_distance.bleu4([]) is None
-    assert caption_distance.rouge1(SAME) == 1
-    assert caption_distance.rouge1([("A man, a dog.", "a dog ran")]) == pytest.approx(4 / 7)
-    assert caption_distance.rouge1([("", "")]) == 1
-    assert caption_distance.rouge1([]) is None
+    assert distances.bleu4(SAME) == 1
+    assert distances.bleu4([*SAME, *WORSE]) < 1
+    assert distances.bleu4([]) is None
+    assert distances.rouge1(SAME) == 1
+    assert distances.rouge1([("A man, a dog.", "a dog ran")]) == pytest.approx(4 / 7)
+    assert distances.rouge1([("", "")]) == 1
+    assert distances.rouge1([]) is None
     assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["bleu4"]
 
     def missing(name: str, backend: str) -> None:
         raise BackendError("no WordNet")
 
     monkeypatch.setattr(models, "load", missing)
-    assert caption_distance.meteor(SAME) is None
+    assert distances.meteor(SAME) is None
     assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["meteor"]
     assert shown.markdown("a|b <i>*c*</i>\n[d](e) `f`") == r"a\|b \<i\>\*c\*\</i\> \[d\](e) \`f\`"
     assert shown.markdown("") == "(nothing)"
@@ -449,10 +450,10 @@ def test_distances_and_without_wordnet_no_meteor(monkeypatch: pytest.MonkeyPatch
 
 def test_distances_by_synonyms() -> None:
     role("wordnet")
-    assert caption_distance.meteor(SAME) == pytest.approx(1, abs=0.01)
-    assert caption_distance.meteor(WORSE) < 0.5
+    assert distances.meteor(SAME) == pytest.approx(1, abs=0.01)
+    assert distances.meteor(WORSE) < 0.5
     # Added words cost more than left out ones, as in the paper.
-    longer = caption_distance.meteor([("a man plays", "well once upon a time a man plays")])
-    shorter = caption_distance.meteor([("well once upon a time a man plays", "a man plays")])
+    longer = distances.meteor([("a man plays", "well once upon a time a man plays")])
+    shorter = distances.meteor([("well once upon a time a man plays", "a man plays")])
     assert longer < shorter
-    assert caption_distance.meteor([]) is None
+    assert distances.meteor([]) is None

@@ -18,10 +18,11 @@ from test_kernels import scene
 from test_workflow import Project, copy_of, folders, is_rendered_again, tiny_clip
 
 from perturbations import perturb, read_manifest
-from perturbations.corpus import clean_clips, recipe, rendering, tiers
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.corpus.render import clean_clips, rendering
+from perturbations.media.clean_clip import CleanClip
 from perturbations.media.clip import Frame, MediaClip
-from perturbations.media.footage import CleanClip
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 CAPTIONS = {"perturbations": ["char_swap"], "severities": [1]}
 NAMES = ["gaussian_noise", "frost", "brightness", "stylize"]
@@ -152,7 +153,7 @@ def test_without_a_sound_donor_only_what_needs_one_is_missing(finished: Project,
     project.output_of("verify", "--render")
 
 
-FRAME_BY_FRAME = [entry.key for entry in registry.perturbations("msrvtt_p", "video") if entry.draw == "frame"]
+FRAME_BY_FRAME = [entry.key for entry in suite_registry.perturbations("msrvtt_p", "video") if entry.draw == "frame"]
 
 
 @pytest.mark.parametrize("key", FRAME_BY_FRAME)
@@ -170,7 +171,7 @@ def test_a_frames_draw_depends_on_the_key_and_its_place_only(key: str) -> None:
 
 DRAWN = [
     entry.key
-    for entry in registry.perturbations("mm_robustness", "video")
+    for entry in suite_registry.perturbations("mm_robustness", "video")
     if entry.realization is not None and entry.method == "pixel"
 ]
 
@@ -184,8 +185,8 @@ class Still(CleanClip):
 
 @pytest.mark.parametrize("key", DRAWN)
 def test_mm_robustness_draws_by_the_clip_or_by_the_frame(key: str) -> None:
-    def changed(draw: registry.Draw | None, num_frames: int = 4) -> list[bytes]:
-        wanted = recipe.make(registry.get(key), 3, seed=0, storage=tiers.UNSTORED, draw=draw)
+    def changed(draw: suite_registry.Draw | None, num_frames: int = 4) -> list[bytes]:
+        wanted = recipe.make(suite_registry.get(key), 3, seed=0, storage=tiers.UNSTORED, draw=draw)
         source = Still("data", "it", MediaClip(Path()), "", num_frames, 64, 48, clips.TIMING)
         planned = rendering.planned_clip(wanted, replace(source, facts=clean_clips.facts_now(wanted, source)))
         return [frame.image.tobytes() for frame in planned.frames()]

@@ -15,9 +15,8 @@ import PIL.Image
 import pytest
 from tiny_models import CPU, picture, torch
 
-from perturbations.base import checkpoints
 from perturbations.base.errors import ConfigError
-from perturbations.models import yolo_world
+from perturbations.models import checkpoints, yolo_world
 
 pytestmark = pytest.mark.usefixtures("no_network")
 

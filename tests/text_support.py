@@ -10,11 +10,11 @@ import needs
 import numpy as np
 
 from perturbations.base.errors import BackendError
-from perturbations.manifest.kinds import CaptionRow
-from perturbations.models import registry as models
-from perturbations.suites import registry
+from perturbations.manifest.rows import CaptionRow
+from perturbations.models import role_registry as models
+from perturbations.suites import suite_registry
 
-ENTRIES = registry.perturbations(kind="text")
+ENTRIES = suite_registry.perturbations(kind="text")
 KEYS = [entry.key for entry in ENTRIES]
 # The roles whose offline models come with packages of the system.
 PACKAGES = {
@@ -37,7 +37,7 @@ def role(name: str) -> Any:
 
 def kernel(key: str, severity: int = 1, variant: str = "released") -> Any:
     """`function(text, rng)` of a perturbation with its parameters and offline roles."""
-    entry = registry.get(key)
+    entry = suite_registry.get(key)
     function = entry.kernel
     arguments = {**entry.in_variant(variant).parameters(severity), **{name: role(name) for name in entry.roles}}
     return lambda text, rng: function(text, rng, **arguments)

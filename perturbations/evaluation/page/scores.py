@@ -15,10 +15,17 @@ from numpy.typing import NDArray
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.page.names import declared_by, groups, in_order, label, needs_all_queries, setting_of
-from perturbations.evaluation.page.tables import number
+from perturbations.evaluation.page.displayed_names import (
+    declared_by,
+    groups,
+    in_order,
+    label,
+    needs_all_queries,
+    setting_of,
+)
+from perturbations.evaluation.page.page_tables import number
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, RANKS, ScenarioKey
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, ScenarioKey
 from perturbations.manifest import parquet
 from perturbations.retrieval.bootstrap import (
     draws,
@@ -28,7 +35,7 @@ from perturbations.retrieval.bootstrap import (
     separable,
     share_interval,
 )
-from perturbations.tta.methods import registry as methods_registry
+from perturbations.tta.methods import method_registry as methods_registry
 
 RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
 _DRAWN = {**RECALLS, "recall_at_2": 2, "recall_at_3": 3}
@@ -367,16 +374,18 @@ def of_datasets(
 def are_paired(models: Sequence[Scores], columns: Sequence[pd.Series | pd.DataFrame]) -> bool:
     """Whether the numbers of models in a column are of the same scenarios, listed queries and galleries.
 
-    Queries are the same where all of their ids together are no more than are listed. Of each model a column has the
-    numbers of scenarios as its index.
+    Queries are the same where all of their ids together are no more than are listed, and some are common. Of each model
+    a column has the numbers of scenarios as its index.
     """
     if len(models) == 1:
         return True
     tasks = [{scores.tasks[at] for at in own.index} for scores, own in zip(models, columns, strict=True)]
     hashes = {own for scores in models for own in scores.rows["listed_sha256"].dropna().unique()}
-    together = np.logical_or.reduce([scores.asked for scores in models]).sum()
-    listed = max(own[-1] for own in tasks[0])
-    return all(own == tasks[0] for own in tasks) and len(hashes) < 2 and bool(together <= listed)
+    if any(own != tasks[0] for own in tasks) or len(hashes) > 1:
+        return False
+    asked = [scores.asked for scores in models if scores.sampled]
+    together, common = (np.count_nonzero(among.reduce(asked)) for among in (np.logical_or, np.logical_and))
+    return not asked or 0 < common <= together <= max(own[-1] for own in tasks[0])
 
 
 def span_of(estimate: Estimate) -> IntervalSpan | None:
