@@ -39,7 +39,10 @@ FURTHER = workflow.overwrite_configfiles
 with user_mistakes():
     WRITTEN = config_file.load(
         dict.fromkeys(
-            map(os.path.abspath, [*set(workflow.configfiles) - set(FURTHER), "config.yaml", *FURTHER])
+            map(
+                os.path.abspath,
+                [*set(workflow.configfiles) - set(FURTHER), "config.yaml", *FURTHER],
+            )
         )
     )
     if not WRITTEN.values and not config:
