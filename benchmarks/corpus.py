@@ -25,7 +25,7 @@ from pathlib import Path
 from perturbations import read_manifest
 from perturbations.base import storage
 from perturbations.media import encoding
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 PROJECT = Path(__file__).parents[1]
 PROFILE = "high"
@@ -52,7 +52,7 @@ def floor_cpu(pairs: list[tuple[str, str]], arguments: str, folder: Path) -> flo
     return total / len(pairs)
 
 
-def plain_arguments(entry: registry.Perturbation, severity: int) -> str:
+def plain_arguments(entry: suite_registry.Perturbation, severity: int) -> str:
     """The ffmpeg options of the same storage settings."""
     if entry.method == "codec":
         options = entry.kernel(**entry.parameters(severity))
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--shard", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--severities", nargs="+", type=int, default=[1, 3, 5])
-    keys = [entry.key for entry in registry.perturbations(kind="video")]
+    keys = [entry.key for entry in suite_registry.perturbations(kind="video")]
     parser.add_argument("--perturbations", nargs="+", choices=keys, default=keys)
     options = parser.parse_args()
     videos = [path.resolve() for path in options.videos]
@@ -115,7 +115,7 @@ def main() -> None:
         commands = job_commands(snakemake, folder, targets)
         print("perturbation | severity | floor | job | MB\n---|---|---|---|---")
         for key in options.perturbations:
-            entry = registry.get(key)
+            entry = suite_registry.get(key)
             table = read_manifest(folder / "manifests/d" / entry.suite / "videos.parquet")
             for severity in options.severities:
                 clips = table.query("perturbation == @entry.name and severity == @severity")

@@ -30,11 +30,11 @@ import torch
 from transformers import CLIPConfig, CLIPModel
 
 from perturbations.base import storage
-from perturbations.evaluation.encoding import ahead
+from perturbations.evaluation.run.query_encoding import ahead
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import Frame, MediaClip, Timing, uniform_indices
 from perturbations.tta import ByteFrames, Gallery, Recording, adapt, clip4clip
-from perturbations.tta.methods import registry
+from perturbations.tta.methods import method_registry
 
 BOUNDS = {"float32": 1e-3, "tf32": 5e-2, "bfloat16": 2e-1}
 """The largest difference that is expected, as a share of the largest similarity."""
@@ -73,7 +73,7 @@ def similarities(
     model: Any, method: str, batches: Any, precision: str, dtype: torch.dtype, recording: Recording
 ) -> Iterator[torch.Tensor]:
     """The similarities of each batch with the captions."""
-    needs = registry.method(method).needs_bank
+    needs = method_registry.method(method).needs_bank
     banks = {"bank": features("t2v", (BANK, FRAMES, 512), 2, dtype)} if needs else {}
     gallery = features("v2t", (ITEMS, 512), 1, dtype)
     parts = adapt(model, method, batches, gallery, direction="v2t", precision=precision, recording=recording, **banks)
@@ -161,7 +161,7 @@ def main() -> None:
     columns = ["method", *(f"{precision}: difference; ms; GiB" for precision in precisions)]
     print(f"Batches of {sizes} videos.\n\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     started, left_out = time.monotonic(), []
-    for method in registry.methods():
+    for method in method_registry.methods():
         if time.monotonic() - started > 60 * options.minutes:
             left_out.append(method)
             continue

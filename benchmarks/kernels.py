@@ -20,8 +20,8 @@ import cv2
 import numpy as np
 
 from perturbations.base import rng
-from perturbations.suites import registry
-from perturbations.suites.registry import Perturbation
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import Perturbation
 
 Apply = Callable[[np.ndarray, int], np.ndarray]
 
@@ -71,7 +71,7 @@ def main() -> None:
     frames = scene(24, height, width)
     print("| perturbation | " + " | ".join(f"severity {severity}" for severity in options.severities) + " |")
     print("|---" * (1 + len(options.severities)) + "|")
-    for entry in registry.perturbations(kind="video"):
+    for entry in suite_registry.perturbations(kind="video"):
         wanted = options.only is None or entry.name in options.only
         if wanted and entry.method == "pixel" and entry.guide in (None, "frost"):
             times = (measure(entry, severity, frames, options.repeats) for severity in options.severities)

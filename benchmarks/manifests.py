@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.manifest import files
-from perturbations.manifest.kinds import SOURCES, VIDEOS
+from perturbations.manifest.rows import SOURCES, VIDEOS
 
 PROJECT = Path(__file__).parents[1]
 MANIFEST, CLEAN = Path("manifests/data/mm_robustness/videos.parquet"), Path("manifests/data/sources.parquet")

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from perturbations.media import encoding
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 PROJECT = Path(__file__).parents[1]
 CLIPS, CLIP_S = 8, 20.0
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--size", default="640x360")
     parser.add_argument("--severity", type=int, default=3)
     parser.add_argument(
-        "--perturbations", nargs="+", default=[entry.key for entry in registry.perturbations(kind="video")]
+        "--perturbations", nargs="+", default=[entry.key for entry in suite_registry.perturbations(kind="video")]
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:

@@ -24,12 +24,12 @@ from pathlib import Path
 
 import numpy as np
 
-from perturbations.corpus.caption_distance import bleu4, meteor
-from perturbations.corpus.caption_pipeline import perturb_captions
-from perturbations.corpus.caption_similarities import Similarities
-from perturbations.manifest.kinds import CaptionRow
-from perturbations.models import registry as models
-from perturbations.suites import registry
+from perturbations.corpus.captions.distances import bleu4, meteor
+from perturbations.corpus.captions.pipeline import perturb_captions
+from perturbations.corpus.captions.similarities import Similarities
+from perturbations.manifest.rows import CaptionRow
+from perturbations.models import role_registry as models
+from perturbations.suites import suite_registry
 
 Captions = Sequence[CaptionRow]
 
@@ -58,10 +58,10 @@ def cpu_seconds() -> float:
 
 def speed(dataset: str, captions: Captions) -> None:
     judge = Similarities(models.load("similarity", "offline"))
-    for suite in (name for name in registry.suites() if registry.perturbations(name, "text")):
+    for suite in (name for name in suite_registry.suites() if suite_registry.perturbations(name, "text")):
         print(f"\n{'perturbation':38} {'s':>2} {'captions/s':>10} {'changed':>8} {'accepted':>8} {'tries':>6}  backend")
         total = 0.0
-        for entry in registry.perturbations(suite, "text"):
+        for entry in suite_registry.perturbations(suite, "text"):
             models.load.cache_clear()  # with what they remember of these captions
             list(perturb_captions(captions[:1], entry.key, 1, seed=0, dataset=dataset))  # loads what it needs
             for severity in entry.severities:
@@ -80,7 +80,7 @@ def distance(dataset: str, captions: Captions) -> None:
     with TABLE.open(encoding="utf-8", newline="") as file:
         known = {(row[0], row[2]): tuple(row) for row in csv.reader(file)}
     rows = []
-    for entry in registry.perturbations("msrvtt_p", "text"):
+    for entry in suite_registry.perturbations("msrvtt_p", "text"):
         if dataset == "youcook2" and entry.category == "Bias":
             continue
         if dataset == "msrvtt" and (entry.name, str(entry.version)) in known:

@@ -19,14 +19,15 @@ import numpy as np
 
 import perturbations
 from perturbations.base.arrays import Image
-from perturbations.corpus import caption_recipes, caption_rows
+from perturbations.base.kernel import name_of
+from perturbations.corpus.captions import caption_rows
+from perturbations.corpus.plan import caption_recipes
 from perturbations.demo import film
-from perturbations.manifest.kinds import CaptionRow
-from perturbations.models.guides import registry as guides
-from perturbations.report.sheet import contact_sheet
-from perturbations.suites import registry
-from perturbations.suites.registry import Perturbation, Suite
-from perturbations.video.kernel import name_of
+from perturbations.manifest.rows import CaptionRow
+from perturbations.models.guides import guide_registry as guides
+from perturbations.pages.contact_sheet import contact_sheet
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import Perturbation, Suite
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "catalogue"
@@ -40,7 +41,7 @@ MEASURED = DOCS / "measurements" / "captions.csv"
 
 def pages() -> dict[str, str]:
     """The Markdown of every page, by its path in the folder `catalogue`."""
-    suites = registry.suites().values()
+    suites = suite_registry.suites().values()
     return {"README.md": _index(), **{f"{suite.name}.md": _page(suite) for suite in suites}}
 
 
@@ -58,14 +59,14 @@ _HOW_TO_READ = """
 
 def _index() -> str:
     lines = ["# Catalogue", "", "|suite|paper|of videos|of captions|", "|---|---|---|---|"]
-    for suite in registry.suites().values():
-        counts = [len(registry.perturbations(suite.name, kind)) for kind in ("video", "text")]
+    for suite in suite_registry.suites().values():
+        counts = [len(suite_registry.perturbations(suite.name, kind)) for kind in ("video", "text")]
         lines.append(f"|[{suite.name}]({suite.name}.md)|{suite.reference}|{counts[0]}|{counts[1]}|")
     return "\n".join([*lines, _HOW_TO_READ])
 
 
 def _page(suite: Suite) -> str:
-    video, text = (registry.perturbations(suite.name, kind) for kind in ("video", "text"))
+    video, text = (suite_registry.perturbations(suite.name, kind) for kind in ("video", "text"))
     sources = {entry.source for entry in video}
     common = f" {sources.pop()}." if len(sources) == 1 else ""
     lines = [f"# {suite.name}", "", f"{suite.title}. {suite.reference}.{common}", ""]
@@ -175,7 +176,7 @@ def examples() -> list[list[str]]:
         for name, text in zip(names, sentences, strict=True)
     ]
     rows = [["suite", "perturbation", "before", "after"]]
-    for entry in registry.perturbations(kind="text"):
+    for entry in suite_registry.perturbations(kind="text"):
         severity = entry.severities[len(entry.severities) // 2]
         perturbed = caption_rows.run(caption_recipes.make(entry, severity), "examples", listed)
         row = min((row for row in perturbed if row.changed), key=lambda row: len(row.source_text))

@@ -12,9 +12,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perturbations.evaluation.protocols import registry as protocols
-from perturbations.evaluation.protocols.presets import cells
-from perturbations.suites import registry as suites
+from perturbations.evaluation.published import protocols
+from perturbations.evaluation.published.presets import cells
+from perturbations.suites import suite_registry as suites
 
 COVERAGE = Path(__file__).with_name("coverage.csv")
 _YES = ("shown", "needs features")

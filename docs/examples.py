@@ -11,15 +11,16 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from perturbations.cli import rules_clips
-from perturbations.corpus import clean_clips, recipe, tiers
-from perturbations.corpus.listed import ListedClip
-from perturbations.demo import jobs as demo
-from perturbations.evaluation.page import page
+from perturbations.corpus.jobs import clip_jobs
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.corpus.plan.clip_lists import ListedClip
+from perturbations.corpus.render import clean_clips
+from perturbations.demo import train_encoder as demo
+from perturbations.evaluation.page import evaluation_page
 from perturbations.manifest import files
-from perturbations.manifest.kinds import SOURCES, VIDEOS, VideoRow
-from perturbations.report.corpus_page import corpus_page
-from perturbations.suites import registry
+from perturbations.manifest.rows import SOURCES, VIDEOS, VideoRow
+from perturbations.pages.corpus_page import corpus_page
+from perturbations.suites import suite_registry
 
 RESULTS = Path(__file__).parent / "examples"
 _CLIP = "demo-0000"
@@ -32,7 +33,9 @@ def pages() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         _corpus(root)
-        page.write(root / "report.html", results=[RESULTS / "results.parquet"], ranks=[RESULTS / "ranks.parquet"])
+        evaluation_page.write(
+            root / "report.html", results=[RESULTS / "results.parquet"], ranks=[RESULTS / "ranks.parquet"]
+        )
         paths = [root / "corpus.html", root / "report.html", *sorted((root / "report.tables").iterdir())]
         texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     # What a run has beside its page is not part of the site.
@@ -47,12 +50,12 @@ def _corpus(root: Path) -> None:
     sources = root / "sources.parquet"
     files.write(sources, SOURCES, [clean_clips.source_row("demo", listed)])
     rows: list[VideoRow] = []
-    for entry in registry.perturbations("mlvp", "video"):
+    for entry in suite_registry.perturbations("mlvp", "video"):
         for severity in _SEVERITIES if entry.guide is None else ():
             wanted = recipe.make(entry, severity, seed=0, storage=tiers.UNSTORED)
             part = root / entry.name / f"{severity}.parquet"
             part.parent.mkdir(exist_ok=True)
-            rules_clips.videos(recipe=json.loads(wanted.text), sources=sources, output=[part], timeout_s=600)
+            clip_jobs.videos(recipe=json.loads(wanted.text), sources=sources, output=[part], timeout_s=600)
             rows += files.read_rows(part, VIDEOS)
     files.write(root / "videos.parquet", VIDEOS, rows, {"root": ".", "dataset": "demo", "suite": "mlvp"})
     corpus_page(root / "videos.parquet", root / "corpus.html")

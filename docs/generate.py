@@ -27,12 +27,12 @@ import rooms
 from perturbations import retrieval
 from perturbations.cli.main import parser as command_line
 from perturbations.config import sections as config
-from perturbations.datasets import registry as datasets
-from perturbations.evaluation.backbones import registry as backbones
-from perturbations.models import registry as models
-from perturbations.suites import registry as suites
-from perturbations.suites.registry import Suite
-from perturbations.tta.methods import registry as methods
+from perturbations.datasets import adapter_registry as datasets
+from perturbations.evaluation.backbones import backbone_registry as backbones
+from perturbations.models import role_registry as models
+from perturbations.suites import suite_registry as suites
+from perturbations.suites.suite_registry import Suite
+from perturbations.tta.methods import method_registry as methods
 
 PROJECT = Path(__file__).parents[1]
 _BLOCK = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- /(?P=name) -->$", re.MULTILINE | re.DOTALL)

@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perturbations.api.arrays import perturb
+    from perturbations.api.array_clips import perturb
     from perturbations.api.captions import perturb_text
+    from perturbations.api.clip_opening import open_clip
     from perturbations.api.corpus import Corpus
     from perturbations.api.corrupt import corrupt, names, parameters, severities
-    from perturbations.api.opening import open_clip
     from perturbations.api.transform import Transform
     from perturbations.base.project import snakefile
     from perturbations.manifest.dataframes import read_captions, read_manifest
@@ -42,9 +42,9 @@ _HOMES = {
     "Transform": "api.transform",
     "corrupt": "api.corrupt",
     "names": "api.corrupt",
-    "open_clip": "api.opening",
+    "open_clip": "api.clip_opening",
     "parameters": "api.corrupt",
-    "perturb": "api.arrays",
+    "perturb": "api.array_clips",
     "perturb_text": "api.captions",
     "read_captions": "manifest.dataframes",
     "read_manifest": "manifest.dataframes",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from perturbations.api.arrays import check_text, checked_id, checked_seed, declaration, plain_int
+from perturbations.api.array_clips import check_text, checked_id, checked_seed, declaration, plain_int
 from perturbations.base.errors import short
-from perturbations.corpus.caption_pipeline import PerturbedText, perturb_captions
-from perturbations.manifest.kinds import CaptionRow
+from perturbations.corpus.captions.pipeline import PerturbedText, perturb_captions
+from perturbations.manifest.rows import CaptionRow
 
 
 def perturb_text(

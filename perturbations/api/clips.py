@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from perturbations.api.opening import Frames, open_clip
+from perturbations.api.clip_opening import Frames, open_clip
 from perturbations.base.readers import Reader
-from perturbations.manifest.kinds import ClipRow, CompleteSource, MultimodalRow
+from perturbations.manifest.rows import ClipRow, CompleteSource, MultimodalRow
 from perturbations.media.clip import uniform_indices
 
 CLEAN = "clean"

@@ -16,10 +16,10 @@ from perturbations.base.errors import ManifestError, did_you_mean, short
 from perturbations.base.readers import Reader
 from perturbations.base.shown import plural
 from perturbations.base.storage import composed
-from perturbations.manifest import files, layout, locations
+from perturbations.manifest import files, locations, manifest_paths
 from perturbations.manifest.companions import companion, companion_path, texts_of
 from perturbations.manifest.files import StoredRows, stored
-from perturbations.manifest.kinds import (
+from perturbations.manifest.rows import (
     CAPTIONS,
     COMPLETE,
     MIXES,
@@ -31,7 +31,7 @@ from perturbations.manifest.kinds import (
     MultimodalRow,
     SourceRow,
 )
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perturbations.api.torch_data import ClipDataset
 
 _KINDS = (VIDEOS, SOURCES, MIXES, MULTIMODAL)
-_PAIRS = layout.name(MULTIMODAL.name)
+_PAIRS = manifest_paths.name(MULTIMODAL.name)
 
 
 class Corpus(Sequence[Clip]):
@@ -155,7 +155,7 @@ class Corpus(Sequence[Clip]):
         """The clean clips of its items. Raises `ManifestError` without the dataset's `sources.parquet`."""
         path = companion_path(self.path, SOURCES)
         if path is None:
-            name = layout.name(SOURCES.name)
+            name = manifest_paths.name(SOURCES.name)
             raise ManifestError(f"no {name} beside or above {self.path}, which would list the clean clips")
         return Corpus(path).where(item=self.items)
 
@@ -251,9 +251,11 @@ def _manifest_of(path: Path) -> Path:
     if not path.is_dir():
         return path
     for name in (VIDEOS.name, SOURCES.name, MULTIMODAL.name):
-        if (path / layout.name(name)).is_file():
-            return path / layout.name(name)
-    raise ManifestError(f"{path} holds neither {layout.name(VIDEOS.name)} nor {layout.name(SOURCES.name)}")
+        if (path / manifest_paths.name(name)).is_file():
+            return path / manifest_paths.name(name)
+    raise ManifestError(
+        f"{path} holds neither {manifest_paths.name(VIDEOS.name)} nor {manifest_paths.name(SOURCES.name)}"
+    )
 
 
 def _check_types(name: str, values: Iterable[object]) -> None:
@@ -265,7 +267,7 @@ def _check_types(name: str, values: Iterable[object]) -> None:
 
 def _check_names(wanted: Iterable[str], own: Sequence[str]) -> None:
     """Refuse what no perturbation is called: a mistyped name would give an empty corpus."""
-    known = {CLEAN, *own, *(entry.name for entry in registry.perturbations())}
+    known = {CLEAN, *own, *(entry.name for entry in suite_registry.perturbations())}
     for name in wanted:
         if name not in known:
             hint = did_you_mean(name.rpartition("/")[2], own or sorted(known))

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from perturbations.api.arrays import Frames, check_clip, checked_id, checked_seed, declaration, in_bytes, perturb
+from perturbations.api.array_clips import Frames, check_clip, checked_id, checked_seed, declaration, in_bytes, perturb
 from perturbations.base.errors import BackendError, MediaError
-from perturbations.corpus.recipe import make
-from perturbations.corpus.tiers import UNSTORED
-from perturbations.suites import registry
-from perturbations.suites.registry import ParameterValue
+from perturbations.corpus.plan.recipe import make
+from perturbations.corpus.plan.tiers import UNSTORED
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import ParameterValue
 
 
 def corrupt(
@@ -81,12 +81,12 @@ def corrupt(
     return sys.modules["PIL.Image"].fromarray(perturbed[0]) if is_pillow else perturbed[0]
 
 
-def names(suite: str | None = None, kind: registry.Medium = "video") -> list[str]:
+def names(suite: str | None = None, kind: suite_registry.Medium = "video") -> list[str]:
     """The names `suite/name` of the perturbations of pictures and clips, or with `kind="text"` of captions.
 
     Raises `UnknownPerturbationError` when there is no such suite.
     """
-    return [entry.key for entry in registry.perturbations(suite, kind)]
+    return [entry.key for entry in suite_registry.perturbations(suite, kind)]
 
 
 def severities(name: str, variant: str | None = None) -> tuple[int, ...]:
@@ -101,17 +101,17 @@ def parameters(name: str, severity: int, variant: str | None = None) -> dict[str
 
 def _of_video(
     path: Path,
-    entry: registry.Perturbation,
+    entry: suite_registry.Perturbation,
     severity: int,
     key: Mapping[str, Any],
     fps: float | None,
     donors: Sequence[Frames],
 ) -> Frames:
     # Not at the top: who perturbs arrays alone needs no library that reads videos.
-    from perturbations.corpus import rendering
+    from perturbations.corpus.render import rendering
     from perturbations.media import decoding, probing
+    from perturbations.media.clean_clip import CleanClip
     from perturbations.media.clip import MediaClip, Timing, plain_rate
-    from perturbations.media.footage import CleanClip
 
     try:
         info = probing.probe(path)

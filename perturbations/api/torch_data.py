@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 
 from perturbations.api.clips import Clip
 from perturbations.base.readers import Reader
-from perturbations.manifest.kinds import MultimodalRow
+from perturbations.manifest.rows import MultimodalRow
 
 
 class ClipDataset(Dataset[dict[str, Any]]):

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from perturbations.api.arrays import checked_id, checked_seed, in_bytes, perturb
-from perturbations.corpus.recipe import entry_of, make
-from perturbations.corpus.tiers import UNSTORED
+from perturbations.api.array_clips import checked_id, checked_seed, in_bytes, perturb
+from perturbations.corpus.plan.recipe import entry_of, make
+from perturbations.corpus.plan.tiers import UNSTORED
 
 _TO_FRAMES = {"TCHW": (0, 2, 3, 1), "CTHW": (1, 2, 3, 0), "THWC": (0, 1, 2, 3)}
 _FROM_FRAMES = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}

@@ -17,54 +17,58 @@ MenuLines = Callable[..., list[tuple[str, dict[str, object]]]]
 
 
 def _of(name: str) -> Any:
-    """What a name below the package stands for: `evaluation.paths.menu`."""
+    """What a name below the package stands for: `evaluation.plan.evaluation_files.menu`."""
     module, _, own = name.rpartition(".")
     return getattr(importlib.import_module(f"perturbations.{module}"), own)
 
 
 def sections() -> dict[str, type[Strict]]:
     """The types of their sections of `config.yaml`, by their keys."""
-    return {"composed": _of("composed.section.Composed"), "evaluation": _of("evaluation.section.Evaluation")}
+    return {
+        "composed": _of("composed.split_settings.Composed"),
+        "evaluation": _of("evaluation.plan.evaluation_settings.Evaluation"),
+    }
 
 
 def completed(raw: object) -> object:
     """The raw configuration with what a published protocol that it names implies; written keys replace it."""
-    return _of("evaluation.protocols.registry.applied")(raw)
+    return _of("evaluation.published.protocols.applied")(raw)
 
 
 def problems(config: Any) -> list[Any]:
     """Each `config.problems.Problem` of their sections that types do not show."""
-    return [problem for name in sections() for problem in _of(f"{name}.section.problems_of")(config)]
+    own = ("composed.split_settings", "evaluation.plan.evaluation_settings")
+    return [problem for module in own for problem in _of(f"{module}.problems_of")(config)]
 
 
 def kinds() -> list[Any]:
-    """The kinds of their manifests (`manifest.kinds.RowKind`)."""
-    results = [_of("evaluation.rows.RESULTS"), _of("evaluation.rows.RANKS")]
-    return [*_of("composed.split.kinds")(), *results, *_of("questions.rows.kinds")()]
+    """The kinds of their manifests (`manifest.rows.RowKind`)."""
+    results = [_of("evaluation.result_rows.RESULTS"), _of("evaluation.result_rows.RANKS")]
+    return [*_of("composed.split.kinds")(), *results, *_of("questions.answer_rows.kinds")()]
 
 
 def answer_sections(paths: Collection[Any]) -> list[Any]:
-    """Each `evaluation.page.tables.Section` of manifests of results of answers to questions; none without any."""
-    found: list[Any] = _of("questions.page.sections")(paths) if paths else []
+    """Each `evaluation.page.page_tables.Section` of manifests of results of answers to questions; none without any."""
+    found: list[Any] = _of("questions.questions_page.sections")(paths) if paths else []
     return found
 
 
 def targets(config: Any, plans: Any, caption_shards: Any) -> Iterable[Any]:
-    """Each `corpus.targets.Target` of theirs, given `corpus.targets.Plans` and `CaptionShards`."""
-    yield from _of("evaluation.paths.menu")(config, plans, caption_shards)
+    """Each `corpus.plan.targets.Target` of theirs, given `corpus.plan.targets.Plans` and `CaptionShards`."""
+    yield from _of("evaluation.plan.evaluation_files.menu")(config, plans, caption_shards)
 
 
 def instructions(config: Any, dataset: str, suite: str) -> list[tuple[str, int]]:
     """The (perturbation, severity) pairs of a suite that the texts of a dataset's composed queries take."""
-    asked: list[tuple[str, int]] = _of("evaluation.composed_plan.instructions")(config, dataset, suite)
+    asked: list[tuple[str, int]] = _of("evaluation.plan.composed_runs.instructions")(config, dataset, suite)
     return asked
 
 
 def menus() -> dict[str, MenuLines]:
     """The menus that `perturb list` prints."""
-    return {name: _of(f"evaluation.menus.{name}") for name in ("methods", "backbones", "protocols")}
+    return {name: _of(f"cli.list_evaluations.{name}") for name in ("methods", "backbones", "protocols")}
 
 
 def cells() -> dict[str, MenuLines]:
     """Of menus with published cells, the details of one thing that is named, or of all."""
-    return {"protocols": _of("evaluation.protocols.presets.cell_lines")}
+    return {"protocols": _of("evaluation.published.presets.cell_lines")}

@@ -20,9 +20,9 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from perturbations import __version__
-from perturbations.base import progress, shown, things
+from perturbations.base import plugins, progress, shown
 from perturbations.base.errors import PerturbationError, UnknownPerturbationError
-from perturbations.cli import rules
+from perturbations.cli import rule
 
 if TYPE_CHECKING:
     import argparse
@@ -30,19 +30,12 @@ if TYPE_CHECKING:
     from perturbations.cli.arguments import Command, Parser
 
 COMMANDS = {
-    "start": {"init": "cli.people_init", "list": "cli.people_list"},
-    "perturb one video": {"video": "cli.people_clips", "preview": "report.commands"},
-    "before, during and after a run": {
-        **dict.fromkeys(("check", "status", "retry"), "report.commands"),
-        "verify": "cli.people_verify",
-    },
-    "use what a run made": {
-        **dict.fromkeys(("export", "regenerate"), "cli.people_export"),
-        **dict.fromkeys(("report", "score", "encode"), "evaluation.commands"),
-        "answers": "questions.commands",
-    },
+    "start": ("init", "list"),
+    "perturb one video": ("video", "preview"),
+    "before, during and after a run": ("check", "status", "retry", "verify"),
+    "use what a run made": ("export", "regenerate", "report", "score", "encode", "answers"),
 }
-"""The sections of `perturb --help` -> their commands -> the module whose `add` declares them; loaded when needed."""
+"""The sections of `perturb --help` -> their commands, each of the module of its name, which is loaded when needed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,21 +53,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         if options is None:
-            work = rules.prepared(words[1:])
+            work = rule.prepared(words[1:])
             work()
             return 0
         from perturbations.base import limits
         from perturbations.base.settings import parse_limits  # its library is slow to load, and help needs none
 
         limits.use(parse_limits(options.limits))
-        things.use(options.plugins)
+        plugins.use(options.plugins)
         command: Command = options.command
         return command(options)
     except BrokenPipeError:  # the reader of the output has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except UnknownPerturbationError as error:
-        hint = " Name your own suite's file: perturb --plugins FILE" if things.PLUGINS.is_file() else ""
+        hint = " Name your own suite's file: perturb --plugins FILE" if plugins.PLUGINS.is_file() else ""
         return _failed(f"{error}{hint}")
     except (PerturbationError, OSError) as error:
         return _failed(error)
@@ -128,10 +121,9 @@ def parser(command: str | None = None) -> Parser:
         "--schema", action=Schema, nargs=0, help="print the JSON schema of config.yaml, for editors"
     )
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
-    known = {name: module for names in COMMANDS.values() for name, module in names.items()}
-    for module in dict.fromkeys(known.values()):
-        if known.get(command or "", module) == module:
-            importlib.import_module(f"perturbations.{module}").add(commands)
+    known = [name for names in COMMANDS.values() for name in names]
+    for name in [command] if command in known else known:
+        importlib.import_module(f"perturbations.cli.{name}").add(commands)
     declared = commands._get_subactions()
     command_line.sections = {
         title: [action for action in declared if action.dest in names] for title, names in COMMANDS.items()

@@ -16,14 +16,15 @@ from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, short
 from perturbations.base.storage import PICTURE_EXTENSIONS, PROFILES, composed
 from perturbations.config.named_paths import no_file, no_folder
-from perturbations.corpus import clip_files, costs, items
-from perturbations.corpus.listed import ListedClip
+from perturbations.corpus.plan import items, resources
+from perturbations.corpus.plan.clip_lists import ListedClip
+from perturbations.corpus.store import first_bytes
 from perturbations.datasets import folder as folder_of_videos
+from perturbations.datasets.adapter_registry import Dataset
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Listing
 from perturbations.datasets.parsing import whole_json
-from perturbations.datasets.registry import Dataset
-from perturbations.manifest import layout
-from perturbations.suites import registry
+from perturbations.manifest import manifest_paths
+from perturbations.suites import suite_registry
 
 _FORMS = {
     "high": "at least 40 dB",
@@ -47,7 +48,7 @@ def look(
     Returns the dataset's name, the suite to begin with, the configuration as YAML, and lines for the user. Raises
     `ConfigError` or `AnnotationError` where no clip can be used.
     """
-    name = layout.proper_name(folder.resolve().name) or "mine"
+    name = manifest_paths.proper_name(folder.resolve().name) or "mine"
     extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
     section, chosen = _section(videos, captions, extensions, pictures=pictures, questions=questions)
     dataset = Dataset.model_validate(section)
@@ -55,7 +56,7 @@ def look(
     located, missing = items.locate(dataset, listing)
     has_captions = any(text for item in listing.items for text in item.texts)
     rejected = [*(listing.rejected_captions() if has_captions else ()), *missing]
-    damaged = clip_files.unreadable(located)
+    damaged = first_bytes.unreadable(located)
     failed = [(entry.item_id, entry.reason) for entry in rejected]
     failed += [(clip.item_id, f"{clip.path}: {damaged[clip.path]}") for clip in located if clip.path in damaged]
     number_of = {item.item_id: sum(map(bool, item.texts)) for item in listing.items}
@@ -176,9 +177,9 @@ def _storage(
     """The first of the forms that the suite has room for, and what it takes."""
     there = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.exists())
     free = shutil.disk_usage(there).free
-    scenarios = sum(len(entry.severities) for entry in registry.perturbations(suite, "video"))
-    pixels = (costs.mean_pixels(clips, None) or 0.0) * len(clips) * scenarios
-    sizes = {form: pixels * clip_files.BYTES_PER_PIXEL[form] for form in forms}
+    scenarios = sum(len(entry.severities) for entry in suite_registry.perturbations(suite, "video"))
+    pixels = (resources.mean_pixels(clips, None) or 0.0) * len(clips) * scenarios
+    sizes = {form: pixels * first_bytes.BYTES_PER_PIXEL[form] for form in forms}
     form = next((form for form, size in sizes.items() if size < _ROOM * free), "recipe")
     storage: dict[str, object] = {"tier": "recipe"} if form == "recipe" else {"tier": "video"}
     if form in PROFILES:

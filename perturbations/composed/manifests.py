@@ -26,10 +26,10 @@ from perturbations.composed.split import (
     distinct,
     stored,
 )
-from perturbations.manifest import layout
-from perturbations.manifest.kinds import QRELS, QrelRow
+from perturbations.manifest import manifest_paths
+from perturbations.manifest.rows import QRELS, QrelRow
 
-_NAMES = [layout.name(f"composed_{kind}") for kind in ("galleries", "pool", "qrels", "queries")]
+_NAMES = [manifest_paths.name(f"composed_{kind}") for kind in ("galleries", "pool", "qrels", "queries")]
 
 
 def labelled(split: Split) -> Split:
@@ -81,17 +81,17 @@ def write(
     texts = [(query.modified_caption, query.target_narration) for query in split.queries]
     blocks = sorted((name, [*rows]) for name, rows in split.blocks.items())
     described |= sets.together(_NAMES, [split.listed_sha256, texts, blocks, names, deduplicate])
-    files.write(folder / layout.name("composed_pool"), POOL, _pool_rows(split, dataset), described)
+    files.write(folder / manifest_paths.name("composed_pool"), POOL, _pool_rows(split, dataset), described)
     queries = [replace(query, dataset=dataset) for query in split.queries]
-    files.write(folder / layout.name("composed_queries"), COMPOSED_QUERIES, queries, described)
+    files.write(folder / manifest_paths.name("composed_queries"), COMPOSED_QUERIES, queries, described)
     answers = [
         QrelRow(query_id=query.query_id, corpus_id=name, score=1)
         for query in queries
         for name in distinct(query.target_ids)
     ]
-    files.write(folder / layout.name("composed_qrels"), QRELS, answers, described)
+    files.write(folder / manifest_paths.name("composed_qrels"), QRELS, answers, described)
     rows = (row for name in names for row in _gallery_rows(split, dataset, name, deduplicate))
-    files.write(folder / layout.name("composed_galleries"), GALLERIES, rows, described)
+    files.write(folder / manifest_paths.name("composed_galleries"), GALLERIES, rows, described)
 
 
 def _pool_rows(split: Split, dataset: str) -> list[PoolClip]:
@@ -135,15 +135,15 @@ def read(folder: Path) -> Split:
     for path in filter(Path.is_file, paths):
         for problem in sets.of_other_runs(path, files.read_metadata(path)):
             raise ManifestError(f"{path}: {problem}; delete them and run snakemake again")
-    pool_rows = files.read_part(folder / layout.name("composed_pool"), POOL)
-    listed = files.read_part(folder / layout.name("composed_queries"), COMPOSED_QUERIES)
+    pool_rows = files.read_part(folder / manifest_paths.name("composed_pool"), POOL)
+    listed = files.read_part(folder / manifest_paths.name("composed_queries"), COMPOSED_QUERIES)
     queries = tuple(replace(row, dataset="") for row in listed)
     pool = tuple(replace(row, dataset="", row=0, distractors=None, certain=None) for row in pool_rows)
     if not pool or not queries:
         raise ManifestError(f"{folder} holds no query: the captions allow none")
     blocks = {row.clip_id: rows_of(json.loads(row.distractors)) for row in pool_rows if row.distractors is not None}
     certain = frozenset(row.clip_id for row in pool_rows if row.certain)
-    own = _official(files.read_part(folder / layout.name("composed_galleries"), GALLERIES), queries)
+    own = _official(files.read_part(folder / manifest_paths.name("composed_galleries"), GALLERIES), queries)
     return Split(pool, queries, blocks, certain, own)
 
 

@@ -17,7 +17,7 @@ from perturbations.composed import gallery_sets
 from perturbations.composed.split import ComposedQuery, PoolClip, Rows, Split, as_text, same_action, stored
 from perturbations.datasets import parsing
 from perturbations.datasets.listing import at
-from perturbations.exports.registry import Exported, Request
+from perturbations.exports.export_registry import Exported, Request
 
 ANNOTATIONS, POOL, GALLERIES = "egocvr_annotations.csv", "egocvr_data.csv", "egocvr_annotations_gallery.csv"
 _BLOCK = 6  # distractors of a target, where there are so many

@@ -9,21 +9,21 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.composed import official
-from perturbations.composed.builder import build, words_of
 from perturbations.composed.split import ComposedQuery, PoolClip, Split, as_text
+from perturbations.composed.split_builder import build, words_of
 from perturbations.config import sections as configuration
-from perturbations.datasets import registry, webvid_covr
+from perturbations.datasets import adapter_registry, webvid_covr
+from perturbations.datasets.adapter_registry import Dataset, FamilyMember, annotations_of
 from perturbations.datasets.egocvr import pool_of
 from perturbations.datasets.listing import Collector, Listing
 from perturbations.datasets.parsing import header
-from perturbations.datasets.registry import Dataset, FamilyMember, annotations_of
 
 _log = logging.getLogger("perturbations")
 
 
 def gives_splits(adapter: str) -> bool:
     """Whether an adapter's datasets give splits: whether their items are, or may be, parts of longer videos."""
-    declared = registry.get(adapter)
+    declared = adapter_registry.get(adapter)
     return adapter in _PUBLISHED or declared.families is not None or bool(declared.spans)
 
 
@@ -39,7 +39,7 @@ def read_split(dataset: Dataset, listing: Listing, seed: int, name: str) -> Spli
         return official.read(annotations_of(dataset), pool_of(dataset))
     if dataset.adapter == "webvid_covr":
         return _webvid(annotations_of(dataset))
-    if registry.get(dataset.adapter).families is not None:
+    if adapter_registry.get(dataset.adapter).families is not None:
         return _of_families(dataset, listing)
     return _of_spans(listing, seed, name)
 
@@ -56,7 +56,7 @@ _PUBLISHED = ("egocvr", "webvid_covr")
 
 
 def _refusal(dataset: Dataset) -> str | None:
-    declared = registry.get(dataset.adapter)
+    declared = adapter_registry.get(dataset.adapter)
     if dataset.adapter in _PUBLISHED:
         has_pool = dataset.adapter != "egocvr" or pool_of(dataset).is_file()
         return None if has_pool else f"there is no {pool_of(dataset)}, the table of all clips"
@@ -73,7 +73,7 @@ def _of_spans(listing: Listing, seed: int, name: str) -> Split:
 
     The first caption of each is its narration.
     """
-    from perturbations.models import registry as models
+    from perturbations.models import role_registry as models
 
     tagger, inflector = models.load("tagger", "offline"), models.load("inflector", "offline")
     pool = [
@@ -128,7 +128,7 @@ _DRAWN = "drawn"
 
 def _of_families(dataset: Dataset, listing: Listing) -> Split:
     """Every pair of a family that differs in one thing; each query retrieves from its whole family."""
-    families = registry.get(dataset.adapter).families
+    families = adapter_registry.get(dataset.adapter).families
     assert families is not None
     listed = {item.item_id for item in listing.items}
     members = [member for member in families(dataset) if member.item_id in listed]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perturbations.base.records import digest
-from perturbations.manifest.kinds import SOURCES, RowKind
+from perturbations.manifest.rows import SOURCES, RowKind
 
 ModificationKind = Literal["temporal", "object"]
 
@@ -243,7 +243,7 @@ GALLERIES = RowKind(
 
 def kinds() -> Iterable[RowKind[Any]]:
     """The kinds of this package's manifests, and further manifests of others' kinds."""
-    from perturbations.manifest.kinds import QRELS  # which asks features for their kinds
+    from perturbations.manifest.rows import QRELS  # which asks features for their kinds
 
     answers = replace(QRELS, files={"composed_qrels": f"{_FOLDER}/qrels.parquet"})
     return POOL, COMPOSED_QUERIES, GALLERIES, answers

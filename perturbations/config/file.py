@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from perturbations.base import features, settings, shown, things
+from perturbations.base import features, plugins, settings, shown
 from perturbations.base.errors import ConfigError, cut
 from perturbations.config import line_numbers, named_paths, problems, pruned
 from perturbations.config.line_numbers import COMMAND_LINE, NOWHERE, Key, LineOfKey, LinesOfKeys
@@ -79,7 +79,7 @@ def _load_plugins(raw: object) -> list[Problem]:
     wrong: list[Problem] = []
     for number, file in enumerate(files) if isinstance(files, list | tuple) else ():
         try:
-            things.use([Path(settings.expanded(file))] if isinstance(file, str) else [])
+            plugins.use([Path(settings.expanded(file))] if isinstance(file, str) else [])
         except (ConfigError, ValueError) as error:
             wrong.append((("plugins", str(number)), str(error)))
     return wrong
@@ -115,7 +115,7 @@ def _typed(raw: object, places: LinesOfKeys, place: Path) -> tuple[Config | None
                 return None, told, values
 
 
-@things.cached
+@plugins.cached
 def _schema() -> dict[str, Any]:
     return Config.model_json_schema()
 

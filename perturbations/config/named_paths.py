@@ -14,10 +14,10 @@ from perturbations.config import problems
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.problems import Problem
 from perturbations.config.sections import Config
-from perturbations.datasets import registry as datasets
-from perturbations.datasets.registry import Dataset
-from perturbations.manifest.layout import TOP
-from perturbations.models.guides import registry as guides
+from perturbations.datasets import adapter_registry as datasets
+from perturbations.datasets.adapter_registry import Dataset
+from perturbations.manifest.manifest_paths import TOP
+from perturbations.models.guides import guide_registry as guides
 
 _NOT_THERE = "the configuration names files that do not exist"
 _ADDRESS = r"^[a-z][a-z\d+.-]+:/"

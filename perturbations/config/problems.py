@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from perturbations.base.errors import ConfigError, cut, did_you_mean, short
 from perturbations.config.line_numbers import NOWHERE, Key, LinesOfKeys, prefix
 from perturbations.config.pruned import key_of, value_at
-from perturbations.datasets import registry as datasets
-from perturbations.datasets.registry import Dataset
-from perturbations.manifest import layout
-from perturbations.models.guides import registry as guides
-from perturbations.suites import registry
-from perturbations.suites.registry import ParameterValue
+from perturbations.datasets import adapter_registry as datasets
+from perturbations.datasets.adapter_registry import Dataset
+from perturbations.manifest import manifest_paths
+from perturbations.models.guides import guide_registry as guides
+from perturbations.suites import suite_registry
+from perturbations.suites.suite_registry import ParameterValue
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -63,7 +63,7 @@ def of_datasets(config: Config) -> list[Problem]:
         if dataset.donors is not None and dataset.donors not in config.datasets:
             text = unknown(dataset.donors, config.datasets, "unknown dataset")
             problems.append((("datasets", name, "donors"), text))
-        if name in layout.RESERVED:
+        if name in manifest_paths.RESERVED:
             text = "the workflow has a folder or a rule of this name; choose another"
             problems.append((("datasets", name), text))
         adapter = datasets.get(dataset.adapter)
@@ -89,14 +89,14 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
     problems: list[Problem] = []
     for name, wanted in suites.items():
         key = ("suites", name)
-        if name not in registry.suites():
-            known = list(registry.suites())
+        if name not in suite_registry.suites():
+            known = list(suite_registry.suites())
             text = f"unknown suite; known: {', '.join(known)}{did_you_mean(name, known)}"
             problems.append((key, text))
             continue
-        suite = registry.suite(name)
+        suite = suite_registry.suite(name)
         if wanted.draw is not None and not suite.draws_by_choice:
-            choosing = ", ".join(name for name, other in registry.suites().items() if other.draws_by_choice)
+            choosing = ", ".join(name for name, other in suite_registry.suites().items() if other.draws_by_choice)
             problems.append(((*key, "draw"), f"the paper says what is drawn; a choice for: {choosing}"))
         variant = wanted.variant or suite.variants[0]
         if variant not in suite.variants:
@@ -108,7 +108,7 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
     return problems
 
 
-def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[registry.Perturbation]) -> list[Problem]:
+def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[suite_registry.Perturbation]) -> list[Problem]:
     known = {entry.name: entry for entry in entries if entry.kind == "video"}
     problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known, "video")
     problems += _of_parameters((*key, "parameters"), wanted.parameters, known, wanted.perturbations)
@@ -118,13 +118,15 @@ def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[registry.Perturb
     return problems + _of_parameters((*key, "parameters"), captions.parameters, texts, captions.perturbations)
 
 
-def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str], kind: registry.Medium) -> list[Problem]:
+def _unknown_names(
+    key: Key, wanted: str | Sequence[str], known: Iterable[str], kind: suite_registry.Medium
+) -> list[Problem]:
     names = [] if isinstance(wanted, str) else list(wanted)
     known = list(known)
     problems: list[Problem] = []
     for index, name in enumerate(names):
         if name not in known:
-            having = [entry.suite for entry in registry.perturbations(None, kind) if entry.name == name]
+            having = [entry.suite for entry in suite_registry.perturbations(None, kind) if entry.name == name]
             hint = f"; it is a perturbation of {' and '.join(having)}" if having else ""
             problems.append(((*key, str(index)), unknown(name, known) + hint))
     return problems
@@ -133,7 +135,7 @@ def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str], 
 def _of_parameters(
     key: Key,
     replaced: Mapping[str, Mapping[int, Mapping[str, ParameterValue]]],
-    known: Mapping[str, registry.Perturbation],
+    known: Mapping[str, suite_registry.Perturbation],
     selected: str | Sequence[str],
 ) -> list[Problem]:
     problems = []
@@ -151,7 +153,7 @@ def _of_parameters(
                 problems.append(((*own, str(severity)), f"no severity {severity}; it has {has}"))
                 continue
             complete = {**known[name].parameters(severity), **values}
-            for line in registry.parameter_problems(known[name], complete):
+            for line in suite_registry.parameter_problems(known[name], complete):
                 parameter, _, text = line.partition(": ")
                 known_parameter = parameter in known[name].bounds
                 hint = "" if known_parameter else did_you_mean(parameter, known[name].bounds)
@@ -183,7 +185,7 @@ def may_be_brought(key: Key) -> bool:
 
 def is_known(suite: str, config: Config) -> bool:
     """Whether a suite is configured, and there."""
-    return suite in config.suites and suite in registry.suites()
+    return suite in config.suites and suite in suite_registry.suites()
 
 
 def not_configured(
@@ -222,10 +224,10 @@ def used_guides(config: Config) -> list[tuple[str, str]]:
     return [
         (wanted.variant, kind)
         for suite, wanted in config.suites.items()
-        if suite in registry.suites() and wanted.variant in registry.suite(suite).variants
+        if suite in suite_registry.suites() and wanted.variant in suite_registry.suite(suite).variants
         for kind in dict.fromkeys(
             entry.in_variant(wanted.variant).guide
-            for entry in registry.perturbations(suite, "video")
+            for entry in suite_registry.perturbations(suite, "video")
             if wanted.perturbations == "all" or entry.name in wanted.perturbations
         )
         if kind
@@ -326,7 +328,7 @@ def _meant(item: ErrorDetails, value: str, choices: Sequence[str], schema: _Sche
 
 
 _PATTERNS = {
-    f"^{layout.NAME}$": "a name of lower-case letters, digits and _ that begins with a letter",
+    f"^{manifest_paths.NAME}$": "a name of lower-case letters, digits and _ that begins with a letter",
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "a name of letters, digits, dots, _ and - that begins with a letter or digit",
 }
 
@@ -350,7 +352,7 @@ def _allowed(item: ErrorDetails, schema: _Schema) -> str:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return f"a text, with quotes: '{cut(str(value))}'" if number else "a text"
     if kind == "string_pattern_mismatch":
-        proper = layout.proper_name(str(value))
+        proper = manifest_paths.proper_name(str(value))
         words = _PATTERNS.get(context["pattern"], f"a text of the form {context['pattern']}")
         return words + (f": {cut(proper)}" if proper else "")
     lengths = {

@@ -22,11 +22,11 @@ from pydantic.config import JsonDict
 from perturbations.base import features
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, KeySeverity, Limits, Seed, Strict, Whole, distinct
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
-from perturbations.datasets import registry as datasets
-from perturbations.datasets.registry import Dataset
-from perturbations.manifest import layout
+from perturbations.datasets import adapter_registry as datasets
+from perturbations.datasets.adapter_registry import Dataset
+from perturbations.manifest import manifest_paths
 from perturbations.models.guides.backends import Backends
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 if TYPE_CHECKING:
     AnyDataset = Dataset
@@ -55,7 +55,7 @@ class Captions(Strict):
 def _with_variants(schema: JsonDict) -> None:
     """Let the JSON schema list the variants."""
     schema.pop("default", None)
-    known = {variant for suite in registry.suites().values() for variant in suite.variants}
+    known = {variant for suite in suite_registry.suites().values() for variant in suite.variants}
     schema["enum"] = [*sorted(known)]
 
 
@@ -124,7 +124,7 @@ class StorageSettings(Strict):
 
 def _with_suites(schema: JsonDict) -> None:
     """Let the JSON schema list the suites."""
-    schema["propertyNames"] = {"enum": list(registry.suites())}
+    schema["propertyNames"] = {"enum": list(suite_registry.suites())}
     schema["additionalProperties"] = {"anyOf": [schema["additionalProperties"], {"type": "null"}]}
 
 
@@ -132,7 +132,7 @@ class _Config(Strict):
     """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
 
     seed: Seed = Field(0, description="seed of all random numbers; another seed gives another corpus")
-    datasets: dict[Annotated[str, Field(pattern=f"^{layout.NAME}$", max_length=64)], AnyDataset] = Field(
+    datasets: dict[Annotated[str, Field(pattern=f"^{manifest_paths.NAME}$", max_length=64)], AnyDataset] = Field(
         description="name -> dataset; the targets are called after the names, e.g. mlvp_msrvtt", min_length=1
     )
     suites: dict[str, SuiteSection] = Field(
@@ -196,7 +196,7 @@ class _Config(Strict):
     @field_validator("suites")
     @classmethod
     def _first_variant(cls, suites: dict[str, SuiteSection]) -> dict[str, SuiteSection]:
-        known = registry.suites()
+        known = suite_registry.suites()
         return {
             name: suite.model_copy(update={"variant": known[name].variants[0]})
             if name in known and not suite.variant

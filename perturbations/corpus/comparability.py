@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from perturbations.base import shown
-from perturbations.corpus import recipe
-from perturbations.corpus.clip_rows import offline_roles
+from perturbations.corpus.plan import recipe
+from perturbations.corpus.store.clip_rows import offline_roles
 from perturbations.corpus.tally import Tally
-from perturbations.manifest.kinds import ClipRow, TextRow
+from perturbations.manifest.rows import ClipRow, TextRow
 from perturbations.manifest.sets import ids_sha256
-from perturbations.models import registry as models
-from perturbations.suites import published as tables
-from perturbations.suites import registry
+from perturbations.models import role_registry as models
+from perturbations.suites import published_cells as tables
+from perturbations.suites import suite_registry
 
 _LEAST_DB = 40.0
 """The PSNR of stored against intended frames below which results are of other videos: that of the profile `high`."""
@@ -118,7 +118,7 @@ def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
     """The perturbations that the rows' variant makes otherwise than the authors' code."""
     differing: dict[str, set[str]] = {}
     for row in rows:
-        entry = registry.get(f"{row.suite}/{row.perturbation}")
+        entry = suite_registry.get(f"{row.suite}/{row.perturbation}")
         own, theirs = (entry.others.get(str(variant), entry) for variant in (row.variant, _TABLES_OF))
         if own is not theirs:
             differing.setdefault(str(row.variant), set()).add(entry.name)
@@ -145,13 +145,15 @@ def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[
     pairs = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
     for text in {row.recipe for row in texts}:
         parsed = recipe.recorded_text(text)
-        offline = (role for role in registry.get(parsed.key).makers if parsed.players.get(role) in models.stand_ins())
+        offline = (
+            role for role in suite_registry.get(parsed.key).makers if parsed.players.get(role) in models.stand_ins()
+        )
         pairs |= {(parsed.perturbation, role) for role in offline}
     if pairs:
         listed = ", ".join(f"{shown.name(name)} ({shown.name(role)})" for name, role in sorted(pairs))
         yield f"offline backends made {listed}"
     named = {name for name, _ in pairs}
-    limits = {row.perturbation: registry.get(f"{row.suite}/{row.perturbation}").not_comparable for row in texts}
+    limits = {row.perturbation: suite_registry.get(f"{row.suite}/{row.perturbation}").not_comparable for row in texts}
     yield from (
         f"offline, {shown.name(name)} {limit}" for name, limit in sorted(limits.items()) if limit and name in named
     )

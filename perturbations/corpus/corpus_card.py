@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from perturbations.base import shown
-from perturbations.corpus.clip_rows import offline_roles
+from perturbations.corpus.store.clip_rows import offline_roles
 from perturbations.corpus.tally import Tally
-from perturbations.manifest import layout
-from perturbations.manifest.kinds import ClipRow
+from perturbations.manifest import manifest_paths
+from perturbations.manifest.rows import ClipRow
 from perturbations.manifest.sets import Listed, losses_sentence
-from perturbations.suites import registry
+from perturbations.suites import suite_registry
 
 TASKS = ("text-retrieval",)
 """The tasks of a dataset card, in the Hugging Face Hub's names: none of them is of videos and text."""
@@ -22,7 +22,7 @@ TAGS = ("robustness", "perturbation", "video-text-retrieval")
 
 
 def card(
-    suite: registry.Suite,
+    suite: suite_registry.Suite,
     videos: Tally,
     listed: Listed,
     about: Mapping[str, object],
@@ -49,7 +49,7 @@ def card(
     ]
     usable, rejected = captions
     if rejected:
-        place = layout.at("captions_quarantine", dataset=about.get("dataset", ""))
+        place = manifest_paths.at("captions_quarantine", dataset=about.get("dataset", ""))
         lines.append(
             f"- {usable:,} of {usable + rejected:,} listed captions complete; {rejected:,} quarantined: "
             f"`snakemake {shown.name(place)}` lists them"

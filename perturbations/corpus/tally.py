@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Self, TypeVar
 
 from perturbations.base import storage
-from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow
+from perturbations.manifest.rows import COMPLETE, ClipRow, TextRow
 
 _Row = TypeVar("_Row", bound=ClipRow | TextRow)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from perturbations.base.errors import short
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item
 from perturbations.datasets.parsing import checked, json_lines, seconds, whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

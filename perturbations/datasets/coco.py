@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from perturbations.datasets import flickr30k
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, split_of
 from perturbations.datasets.listing import Collector
 from perturbations.datasets.parsing import whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from pydantic import Field
 
 from perturbations.base.errors import short
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item
 from perturbations.datasets.parsing import checked, whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 _SEGMENT_S = 5.0
 """Moments are segments of so many seconds; annotators saw 30 s of each video, six of them."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import Field
 
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.parsing import checked, table
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 _POOL = "egocvr_data.csv"
 """The table of all clips, beside the annotations."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from perturbations.base.errors import short
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, split_of
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item
 from perturbations.datasets.parsing import whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
 
 CAPTIONS = 5
 """Captions per picture in published evaluations. Some pictures of COCO have six or seven: their first five count."""

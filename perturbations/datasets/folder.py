@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from perturbations.base.errors import AnnotationError, cut
 from perturbations.base.storage import composed
+from perturbations.datasets.adapter_registry import Adapter, ColumnsSection, Dataset, annotations_of, get, split_of
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at
 from perturbations.datasets.parsing import (
     Rows,
@@ -24,7 +25,6 @@ from perturbations.datasets.parsing import (
     seconds,
     table,
 )
-from perturbations.datasets.registry import Adapter, ColumnsSection, Dataset, annotations_of, get, split_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

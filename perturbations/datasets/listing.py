@@ -13,7 +13,7 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
 from perturbations.base.storage import composed
-from perturbations.manifest.kinds import QuestionRow
+from perturbations.manifest.rows import QuestionRow
 
 VIDEO_EXTENSIONS = (
     *(".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv"),

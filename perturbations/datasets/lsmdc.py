@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.parsing import lines
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 LEFT_OUT = "1012_Unbreakable_00.05.16.065-00.05.21.941"
 """A known gap: the public loaders skip it, and the papers evaluate the other 999. It is not listed."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from perturbations.datasets import folder
+from perturbations.datasets.adapter_registry import Adapter, ColumnsSection, Dataset, annotations_of, split_of
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item
 from perturbations.datasets.parsing import checked, json_rows, table
-from perturbations.datasets.registry import Adapter, ColumnsSection, Dataset, annotations_of, split_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

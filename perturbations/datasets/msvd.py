@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from perturbations.base.storage import composed
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.parsing import lines, whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

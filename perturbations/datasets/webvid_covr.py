@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item
 from perturbations.datasets.parsing import checked, table
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 TEXTS = ("pth1", "pth2", "txt1", "txt2", "edit")
 """The columns that are read: the query's video, the target's, their captions, and the instruction."""

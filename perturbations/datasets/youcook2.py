@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, split_of
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item
 from perturbations.datasets.parsing import checked, seconds, table, whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
 
 _EXTENSIONS = (".mp4", ".mkv", ".webm")
 

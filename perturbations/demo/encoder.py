@@ -21,11 +21,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from perturbations.base import storage
-from perturbations.base.checkpoints import library
 from perturbations.base.progress import logged
 from perturbations.demo import film
-from perturbations.manifest import layout
+from perturbations.manifest import manifest_paths
 from perturbations.media.clip import uniform_indices
+from perturbations.models.checkpoints import library
 from perturbations.tta import frames, towers
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def train(folder: Path, *, seed: int, training: Training | None = None) -> None:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     storage.write_text(folder / "preprocessor_config.json", _processor(training.image_size))
-    storage.write_text(folder / layout.name("card"), _CARD.format(last=scenes.stop - 1, seed=seed))
+    storage.write_text(folder / manifest_paths.name("card"), _CARD.format(last=scenes.stop - 1, seed=seed))
 
 
 def _processor(size: int) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ConfigError
-from perturbations.datasets.registry import FamilyMember
+from perturbations.datasets.adapter_registry import FamilyMember
 
 FPS, NUM_FRAMES = 24, 72
 HEIGHT, WIDTH = 240, 320

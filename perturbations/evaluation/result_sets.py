@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from perturbations import retrieval
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.planning import category_of
-from perturbations.evaluation.rows import CLEAN_SCENARIO, FEATURES, Finished, RankRow, ResultRow, Run, key_of
+from perturbations.evaluation.plan.planned_runs import category_of
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, FEATURES, Finished, RankRow, ResultRow, Run, key_of
 
 RECALLS = (1, 5, 10)
 """The k of the columns `clean_recall_at_<k>`."""

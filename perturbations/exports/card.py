@@ -15,11 +15,11 @@ import yaml
 from perturbations import __version__
 from perturbations.base import shown, storage
 from perturbations.corpus.corpus_card import TAGS, TASKS
-from perturbations.datasets import registry as datasets
-from perturbations.datasets.registry import Adapter
-from perturbations.exports import folder
-from perturbations.exports.corpus import ExportedCorpus
-from perturbations.manifest import layout
+from perturbations.datasets import adapter_registry as datasets
+from perturbations.datasets.adapter_registry import Adapter
+from perturbations.exports import export_folder
+from perturbations.exports.exported_corpus import ExportedCorpus
+from perturbations.manifest import manifest_paths
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 """The Hugging Face Hub's classes of size: the first number that is not reached, and the class."""
@@ -86,7 +86,7 @@ def finish(
     The card has the configurations (`config`), the paragraphs, and the body of the corpus's own card where it has one.
     `features` are those of all configurations for `datasets`; none lets the library read them from the files.
     """
-    folder.finish(corpus.request.output, written, corpus.left_out)
+    export_folder.finish(corpus.request.output, written, corpus.left_out)
     request, manifest = corpus.request, corpus.request.manifest
     front = _front(corpus, configs, features)
     counted = shown.plural(corpus.count, {"queries": "query"}.get(corpus.records, corpus.in_words(corpus.records)[:-1]))
@@ -113,9 +113,9 @@ def finish(
         f"{of_clips}, {shown.name(origin(corpus))}; check it before you publish them.",
         f"The root of what was exported, the SHA-256 of `{manifest.name}`, is `{storage.sha256(manifest)}`.",
         *cited,
-        *_body(manifest.with_name(layout.name("card"))),
+        *_body(manifest.with_name(manifest_paths.name("card"))),
     ]
-    storage.write_text_if_changed(request.output / layout.name("card"), "\n".join(lines) + "\n")
+    storage.write_text_if_changed(request.output / manifest_paths.name("card"), "\n".join(lines) + "\n")
 
 
 def _front(

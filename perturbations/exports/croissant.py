@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from perturbations import __version__
 from perturbations.base import shown, storage
 from perturbations.base.errors import ConfigError, short
-from perturbations.exports import card, names
-from perturbations.exports.corpus import ExportedCorpus
-from perturbations.suites import registry as suites
+from perturbations.exports import card, export_names
+from perturbations.exports.exported_corpus import ExportedCorpus
+from perturbations.suites import suite_registry as suites
 
 _log = logging.getLogger("perturbations")
 
@@ -127,7 +127,7 @@ def responsible_terms(corpus: ExportedCorpus) -> dict[str, Any]:
     makers = [
         f"{known[name].title}, after {known[name].reference}" if name in known else f"the suite {name}"
         for name in corpus.identity[-1].split(",")
-        if name != names.CLEAN
+        if name != export_names.CLEAN
     ]
     return {
         **shown_in,

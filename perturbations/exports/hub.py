@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from perturbations.base import shown
 from perturbations.base.errors import ManifestError
-from perturbations.exports import card, columns, corpus, croissant, folder, names, videos
-from perturbations.exports.corpus import ExportedClip, ExportedCorpus
-from perturbations.exports.registry import Exported, Request
+from perturbations.exports import card, croissant, export_columns, export_folder, export_names, exported_corpus, videos
+from perturbations.exports.export_registry import Exported, Request
+from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus
 from perturbations.exports.videos import VideoFile
 
 _METADATA = "metadata.parquet"
@@ -29,24 +29,24 @@ def write_videos(request: Request) -> Exported:
 
     Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do.
     """
-    exported = corpus.read(request)
-    names.check_files(exported.counts.values())
-    folder.claim(exported)
+    exported = exported_corpus.read(request)
+    export_names.check_files(exported.counts.values())
+    export_folder.claim(exported)
     of_pairs = exported.records == "pairs"
-    schema = (columns.PAIR if of_pairs else columns.CLIP).insert(0, _FILE_NAME)
+    schema = (export_columns.PAIR if of_pairs else export_columns.CLIP).insert(0, _FILE_NAME)
     tables: list[Path] = []
     written: list[VideoFile] = []
     for scenario, clips in exported.scenarios():
-        place = request.output / folder.DATA / scenario
+        place = request.output / export_folder.DATA / scenario
         placed = _place(exported, place, [clip for clip in clips if clip.texts or not of_pairs])
         rows = [
-            {"file_name": path.relative_to(place).as_posix(), **columns.of_clip(clip, sha256), **text}
+            {"file_name": path.relative_to(place).as_posix(), **export_columns.of_clip(clip, sha256), **text}
             for clip, (path, sha256, _) in placed.items()
-            for text in (columns.of_texts(clip) if of_pairs else [{}])
+            for text in (export_columns.of_texts(clip) if of_pairs else [{}])
         ]
         if rows:
             tables.append(place / _METADATA)
-            exported.count += columns.write(tables[-1], schema, [rows])
+            exported.count += export_columns.write(tables[-1], schema, [rows])
         written += placed.values()
     named = {"multimodal" if of_pairs else "default": "*", **{path.parent.name: path.parent.name for path in tables}}
     configs = [
@@ -65,16 +65,16 @@ def write_captions(request: Request) -> Exported:
 
     Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
     """
-    texts = corpus.read_texts(request, with_clips=request.clean)
-    names.check_files(texts.counts.values())
-    folder.claim(texts)
-    data, tables = request.output / folder.DATA, list[Path]()
+    texts = exported_corpus.read_texts(request, with_clips=request.clean)
+    export_names.check_files(texts.counts.values())
+    export_folder.claim(texts)
+    data, tables = request.output / export_folder.DATA, list[Path]()
     if request.clean:
         _write_with_clips(texts, data)
         return texts.result(shown.plural(texts.count, "caption"))
     for scenario, rows in texts.captions_by_scenario():
         tables.append(data / f"{scenario}.parquet")
-        texts.count += columns.write(tables[-1], columns.CAPTION, [map(columns.of_caption, rows)])
+        texts.count += export_columns.write(tables[-1], export_columns.CAPTION, [map(export_columns.of_caption, rows)])
     scenarios = [card.config(path.stem, [f"data/{path.name}"]) for path in tables]
     _finish(texts, tables, [], [card.config("default", ["data/*.parquet"]), *scenarios])
     return texts.result(shown.plural(texts.count, "caption"))
@@ -87,10 +87,14 @@ def _write_with_clips(texts: ExportedCorpus, data: Path) -> None:
     if not of_item:
         raise ManifestError(f"{texts.request.manifest}: no caption has a clip that can be exported")
     parts = (
-        [{"file_name": of_item[row.item_id], **columns.of_caption(row)} for row in rows if row.item_id in of_item]
+        [
+            {"file_name": of_item[row.item_id], **export_columns.of_caption(row)}
+            for row in rows
+            if row.item_id in of_item
+        ]
         for _, rows in texts.captions_by_scenario()
     )
-    texts.count = columns.write(data / _METADATA, columns.CAPTION.insert(0, _FILE_NAME), parts)
+    texts.count = export_columns.write(data / _METADATA, export_columns.CAPTION.insert(0, _FILE_NAME), parts)
     everything = card.config("default", [f"data/{_METADATA}", f"data/{_VIDEOS}/**"])
     _finish(texts, [data / _METADATA], [*placed.values()], [everything])
 
@@ -111,10 +115,10 @@ def _finish(
         parts = "`video` is the clean clip of the caption."
     card.finish(exported, [*tables, *hashes], configs if tables else [], [_ABOUT[exported.records], parts])
     if exported.request.form == "croissant" and tables:
-        places = {path.parents[1].relative_to(exported.request.output / folder.DATA) for path in hashes}
-        patterns = sorted({f"{folder.DATA}/{'*/' if place.parts else ''}{_VIDEOS}/*" for place in places})
+        places = {path.parents[1].relative_to(exported.request.output / export_folder.DATA) for path in hashes}
+        patterns = sorted({f"{export_folder.DATA}/{'*/' if place.parts else ''}{_VIDEOS}/*" for place in places})
         croissant.write(exported, {exported.records: tables}, patterns)
-    folder.write_sums(exported.request.output, hashes)
+    export_folder.write_sums(exported.request.output, hashes)
 
 
 _ABOUT = {

@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 
 from perturbations.base import shown, storage, tars
 from perturbations.base.errors import ManifestError, short
-from perturbations.exports import card, columns, corpus, folder, names, webdataset
-from perturbations.exports.corpus import ExportedClip, ExportedCorpus, PairedText
-from perturbations.exports.registry import Exported, Request
+from perturbations.exports import card, export_columns, export_folder, export_names, exported_corpus, webdataset
+from perturbations.exports.export_registry import Exported, Request
+from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus, PairedText
 from perturbations.exports.videos import VideoFile
-from perturbations.manifest import files, layout
+from perturbations.manifest import files, manifest_paths
 from perturbations.manifest.companions import companion
-from perturbations.manifest.kinds import COMPLETE, QUESTIONS, QuestionRow, VideoRow
+from perturbations.manifest.rows import COMPLETE, QUESTIONS, QuestionRow, VideoRow
 from perturbations.text import tables
 
 _TASKS = "tasks.py"
@@ -55,7 +55,7 @@ def write_videos(request: Request) -> Exported:
     """
     if questions := companion(request.manifest, QUESTIONS):
         return _write_questions(request, questions)
-    exported = corpus.read(request)
+    exported = exported_corpus.read(request)
     usable = {row.item_id for row in exported.sources if row.status == COMPLETE}
     texts = sorted((row.caption_id, row.text, row.item_id) for row in exported.captions if row.item_id in usable)
     captioned = {item_id for _, _, item_id in texts}
@@ -68,8 +68,8 @@ def write_videos(request: Request) -> Exported:
             f"{request.manifest}: no clip has captions; the tasks need the dataset's captions.parquet and "
             "sources.parquet, beside the manifest or above it"
         )
-    folder.claim(exported)
-    captions = request.output / folder.DATA / layout.name("captions")
+    export_folder.claim(exported)
+    captions = request.output / export_folder.DATA / manifest_paths.name("captions")
     _write_texts(captions, texts)
     tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
     for scenario, (paths, items) in _write_videos(exported, chosen).items():
@@ -92,9 +92,9 @@ def write_captions(request: Request) -> Exported:
     """
     if companion(request.manifest, QUESTIONS):
         raise ManifestError(f"{request.manifest}: perturbed questions are exported as lmms_eval and vlmevalkit")
-    texts = corpus.read_texts(request, with_clips=True)
-    folder.claim(texts)
-    videos = _write_videos(texts, dict(texts.scenarios())).get(names.CLEAN, ([], set()))
+    texts = exported_corpus.read_texts(request, with_clips=True)
+    export_folder.claim(texts)
+    videos = _write_videos(texts, dict(texts.scenarios())).get(export_names.CLEAN, ([], set()))
     scenarios: dict[str, _Scenario] = {}
     for scenario, rows in texts.captions_by_scenario():
         members = [(row.caption_id, row.text, row.item_id) for row in rows if row.item_id in videos[1]]
@@ -112,15 +112,15 @@ def write_pairs(request: Request) -> Exported:
     A scenario of the task is one of videos and one of captions. Raises as `corpus.read` and `folder.claim` do, and
     `ManifestError` where no pair has a video that can be exported.
     """
-    exported = corpus.read(request)
-    folder.claim(exported)
+    exported = exported_corpus.read(request)
+    export_folder.claim(exported)
     chosen = dict(exported.scenarios())
     scenarios: dict[str, _Scenario] = {}
     for video, written in _write_videos(exported, chosen).items():
         relevant: dict[str, list[tuple[PairedText, ExportedClip]]] = defaultdict(list)
         for clip in chosen[video]:
             for text in clip.texts if clip.row.item_id in written[1] else ():
-                relevant[names.scenario_of_text(text)].append((text, clip))
+                relevant[export_names.scenario_of_text(text)].append((text, clip))
         for name, members in sorted(relevant.items()):
             subset = f"{video}-{name}" if name != video else video
             perturbed = _on(_perturbed(chosen[video]), "both")
@@ -140,21 +140,21 @@ def write_splits(request: Request) -> Exported:
     left, and as `folder.claim` does.
     """
     listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
-    pool = request.manifest.with_name(layout.name("composed_pool"))
-    exported = corpus.of_clean(request, {row.clip_id for row in files.read_rows(pool, files.kind_of(pool))})
-    folder.claim(exported)
+    pool = request.manifest.with_name(manifest_paths.name("composed_pool"))
+    exported = exported_corpus.of_clean(request, {row.clip_id for row in files.read_rows(pool, files.kind_of(pool))})
+    export_folder.claim(exported)
     placed = webdataset.stage(exported, list(exported.clips()))
     held = {clip.row.item_id: (clip, file) for clip, file in placed.items()}
-    paths = _write_parts(exported, f"{names.CLEAN}-videos", [(name, *own) for name, own in held.items()])
+    paths = _write_parts(exported, f"{export_names.CLEAN}-videos", [(name, *own) for name, own in held.items()])
     targets = {row.query_id: [name for name in _target_names(row.targets) if name in held] for row in listed}
     answered = [row for row in listed if row.clip_id in held and targets[row.query_id]]
     texts = {row.query_id: row.instruction for row in answered}
     cells = [(row.query_id, *held[row.clip_id]) for row in answered]
-    queries = _write_parts(exported, f"{names.CLEAN}-queries", cells, texts)
+    queries = _write_parts(exported, f"{export_names.CLEAN}-queries", cells, texts)
     answers = [(row.query_id, name) for row in answered for name in targets[row.query_id]]
     exported.failed += [(row.query_id, "its clips cannot be exported") for row in listed if row.query_id not in texts]
     exported.count = len(answered)
-    scenarios: dict[str, _Scenario] = {names.CLEAN: (queries, paths, answers, {})} if answered else {}
+    scenarios: dict[str, _Scenario] = {export_names.CLEAN: (queries, paths, answers, {})} if answered else {}
     _finish(exported, {"vt2v": scenarios}, "None is")
     return exported.result(shown.plural(exported.count, "query"))
 
@@ -169,12 +169,12 @@ def _target_names(text: str) -> list[str]:
 
 def _write_questions(request: Request, questions: Sequence[QuestionRow]) -> Exported:
     """Write the task of questions: a clip and a question as the query, its options as the documents that are ranked."""
-    exported = corpus.read(request)
-    folder.claim(exported)
+    exported = exported_corpus.read(request)
+    export_folder.claim(exported)
     of_item: dict[str, list[QuestionRow]] = defaultdict(list)
     for row in questions:
         of_item[row.item_id].append(row)
-    options = request.output / folder.DATA / "options.parquet"
+    options = request.output / export_folder.DATA / "options.parquet"
     ids = {row.question_id: [f"{row.question_id}_c{place}" for place in range(len(row.options))] for row in questions}
     texts = {row.question_id: row.question for row in questions}
     documents = [
@@ -194,9 +194,9 @@ def _write_questions(request: Request, questions: Sequence[QuestionRow]) -> Expo
         )
         answers = [(row.question_id, ids[row.question_id][row.answer]) for row, _, _ in held]
         scenarios[scenario] = paths, [options], answers, _on(_perturbed(asked), "query")
-        ranked[scenario] = request.output / folder.DATA / f"{scenario}-top_ranked.parquet"
+        ranked[scenario] = request.output / export_folder.DATA / f"{scenario}-top_ranked.parquet"
         rows = ({"query-id": row.question_id, "corpus-ids": ids[row.question_id]} for row, _, _ in held)
-        columns.write(ranked[scenario], _TOP_RANKED, [rows])
+        export_columns.write(ranked[scenario], _TOP_RANKED, [rows])
         exported.count += len(held)
     if not scenarios:
         raise ManifestError(f"{request.manifest}: no clip of a question can be exported")
@@ -225,7 +225,7 @@ def _on(perturbed: Mapping[str, Any], side: str) -> dict[str, Any]:
     """The same with the perturbed side."""
     if perturbed.get("suite"):
         return {**perturbed, "side": side}
-    return {"suite": names.CLEAN, "perturbation": names.CLEAN, "severity": 0, "side": "none"}
+    return {"suite": export_names.CLEAN, "perturbation": export_names.CLEAN, "severity": 0, "side": "none"}
 
 
 def _asking(
@@ -233,13 +233,13 @@ def _asking(
 ) -> _Scenario:
     """Captions as queries for videos."""
     captions = sorted(captions)
-    path = request.output / folder.DATA / f"{scenario}-queries.parquet"
+    path = request.output / export_folder.DATA / f"{scenario}-queries.parquet"
     _write_texts(path, captions)
     return [path], videos[0], [(caption_id, item_id) for caption_id, _, item_id in captions], perturbed
 
 
 def _write_texts(path: Path, captions: Iterable[_Caption]) -> None:
-    columns.write(path, _TEXTS, [[{"id": caption_id, "text": text} for caption_id, text, _ in captions]])
+    export_columns.write(path, _TEXTS, [[{"id": caption_id, "text": text} for caption_id, text, _ in captions]])
 
 
 def _write_videos(exported: ExportedCorpus, clips: Mapping[str, Sequence[ExportedClip]]) -> dict[str, _Videos]:
@@ -283,7 +283,7 @@ def _write_parts(
     schema, paths = _schema(medium, has_texts=texts is not None), []
     plain = {"compression": "none", "use_dictionary": False, "write_statistics": ["id"]}
     for number, part in enumerate(webdataset.split(cells, exported.request.shard_bytes, size)):
-        paths.append(exported.request.output / folder.DATA / f"{name}-{number:06d}.parquet")
+        paths.append(exported.request.output / export_folder.DATA / f"{name}-{number:06d}.parquet")
         with storage.atomic_path(paths[-1]) as temporary, pq.ParquetWriter(temporary, schema, **plain) as writer:
             for group in webdataset.split(part, _GROUP_BYTES, size):
                 held = [{"bytes": _content(file), "path": f"{clip.key}{file.suffix}"} for _, clip, (file, *_) in group]
@@ -339,9 +339,9 @@ def _finish(
         # All tasks of a folder share its configurations: those of the first one have the scenarios' plain names.
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
         for subset, (of_queries, of_corpus, answers, _) in subsets.items():
-            qrels = output / folder.DATA / f"{subset}-qrels.parquet"
+            qrels = output / export_folder.DATA / f"{subset}-qrels.parquet"
             pairs = ({"query-id": query, "corpus-id": target, "score": 1} for query, target in sorted(answers))
-            columns.write(qrels, _QRELS, [pairs])
+            export_columns.write(qrels, _QRELS, [pairs])
             of_parts = {"corpus": of_corpus, "queries": of_queries, "qrels": [qrels]}
             of_parts |= {"top_ranked": [ranked[subset]]} if ranked else {}
             for part, paths in of_parts.items():
@@ -368,7 +368,7 @@ def _finish(
     source = Path(__file__).with_name("mteb_tasks.py").read_text(encoding="utf-8")
     storage.write_text_if_changed(output / _TASKS, source)
     card.finish(exported, written, configs, _ABOUT)
-    folder.write_sums(output)
+    export_folder.write_sums(output)
 
 
 _CATEGORIES = {

@@ -15,15 +15,16 @@ import numpy as np
 from perturbations.base import storage, supervise
 from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import Tick, logged
-from perturbations.corpus import checking, clip_rows, render_clip
-from perturbations.corpus.checking import Finding, name_of, values
-from perturbations.corpus.clean_clips import source_of
-from perturbations.corpus.recipe import parse
-from perturbations.exports import folder, recipe
-from perturbations.manifest import files, layout, locations
+from perturbations.corpus import verification
+from perturbations.corpus.plan.recipe import parse
+from perturbations.corpus.render.clean_clips import source_of
+from perturbations.corpus.store import clip_rows, stored_clip
+from perturbations.corpus.verification import Finding, name_of, values
+from perturbations.exports import export_folder, recipe_export
+from perturbations.manifest import files, locations, manifest_paths
 from perturbations.manifest.files import stored
-from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
-from perturbations.manifest.registry import FILES
+from perturbations.manifest.row_kinds import FILES
+from perturbations.manifest.rows import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
 from perturbations.media import sound
 
 _log = logging.getLogger("perturbations")
@@ -46,9 +47,9 @@ def regenerate(
     videos, tables = _published(published, root)
     dataset = videos.rsplit("/", 2)[0]
     for kind in (SOURCES, CAPTIONS):
-        if f"{dataset}/{layout.name(kind.name)}" not in tables:
-            _log.warning("%s has no %s: what follows from it is not proven", published, layout.name(kind.name))
-    manifests = {name: locations.confined(output, f"{layout.MANIFESTS}/{name}") for name in tables}
+        if f"{dataset}/{manifest_paths.name(kind.name)}" not in tables:
+            _log.warning("%s has no %s: what follows from it is not proven", published, manifest_paths.name(kind.name))
+    manifests = {name: locations.confined(output, f"{manifest_paths.MANIFESTS}/{name}") for name in tables}
     here = partial(_located, held=held, dataset=dataset)
     located = {name: stored(rows).mapped(here) for name, (_, rows, _) in tables.items()}
     # Every row is read before the first file is written: a name that leads out of a folder stops all.
@@ -60,20 +61,20 @@ def regenerate(
     changed: dict[tuple[object, ...], dict[str, Any]] = {}
     findings: list[Finding] = []
     make = partial(_outcomes, root=output, stall_limit_s=stall_limit_s)
-    outcomes = checking.in_parallel(make, located[videos].taken(complete), jobs)
+    outcomes = verification.in_parallel(make, located[videos].taken(complete), jobs)
     for row, (columns, is_new, problem) in logged(outcomes, len(complete), "videos regenerated"):
         if problem:
-            findings.append(checking.finding_of(published, problem, name_of(row, VIDEOS.key)))
+            findings.append(verification.finding_of(published, problem, name_of(row, VIDEOS.key)))
         else:
             counts["made" if is_new else "kept"] += 1
             changed |= {values(row, VIDEOS.key): columns} if columns else {}
     for name, table in tables.items():
-        level = "/".join([".."] * len(Path(layout.MANIFESTS, name).parent.parts))
-        recipe.rewrite(table, manifests[name], (_remade(row, changed) for row in located[name]), level)
+        level = "/".join([".."] * len(Path(manifest_paths.MANIFESTS, name).parent.parts))
+        recipe_export.rewrite(table, manifests[name], (_remade(row, changed) for row in located[name]), level)
     counts["failed"] = len(findings)
     failed = {finding["row"] for finding in findings}
     for path in manifests.values():
-        checked = checking.check_manifest(path, stall_limit_s=stall_limit_s)
+        checked = verification.check_manifest(path, stall_limit_s=stall_limit_s)
         findings += [finding for finding in checked.findings if finding["row"] not in failed]
     return manifests[videos], counts, findings
 
@@ -93,7 +94,7 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], boo
     if row.path and target.is_file() and storage.sha256(target) == row.sha256:
         return {}, False
     wanted = row.audio not in (None, sound.UNWANTED)
-    measured = render_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
+    measured = stored_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
     if measured["frames_sha256"] != row.frames_sha256:
         raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
     current = clip_rows.complete(row, measured)
@@ -102,19 +103,19 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], boo
 
 def _located(row: Any, held: Path, dataset: str) -> Any:
     """A row with the paths that its clips have here; whatever the published ones are, files lie as in the workflow."""
-    row = recipe.renamed(row, partial(_below, held))
+    row = recipe_export.renamed(row, partial(_below, held))
     if not isinstance(row, ClipRow) or row.recipe is None:
         return row
     try:
         wanted = parse(row.recipe)
     except ManifestError as error:
-        raise ManifestError(f"{layout.name(VIDEOS.name)}: {name_of(row, VIDEOS.key)}: {error}") from None
+        raise ManifestError(f"{manifest_paths.name(VIDEOS.name)}: {name_of(row, VIDEOS.key)}: {error}") from None
     if row.status != COMPLETE or row.path is None:
         return replace(row, path=None)
-    place = layout.at(
+    place = manifest_paths.at(
         "clips", dataset=dataset, suite=wanted.suite, perturbation=wanted.perturbation, severity=wanted.severity
     )
-    target = render_clip.target_of(wanted, Path(place), row.item_id)
+    target = stored_clip.target_of(wanted, Path(place), row.item_id)
     return replace(row, path=target.as_posix() if target else None)
 
 
@@ -133,37 +134,37 @@ def _remade(row: Any, changed: Mapping[tuple[object, ...], Mapping[str, Any]]) -
 # --- an export that somebody else wrote -------------------------------------------------------------------------------
 
 
-def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe.Table]]:
+def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe_export.Table]]:
     """The tables of an export, whose names are a stranger's, by the path of their manifest below `manifests`.
 
     The text is the path of that of videos. `root` is the one that the publisher names, or empty. Raises `ManifestError`
     for another folder, another root, and a table that was lost or changed, or that no run writes.
     """
-    if folder.read_marker(export).get("format") != recipe.FORMAT:
-        raise ManifestError(f"{export} is no export in the format {recipe.FORMAT}")
-    listing, data = export / folder.SUMS, export / folder.DATA
-    hashes = folder.read_sums(listing)
+    if export_folder.read_marker(export).get("format") != recipe_export.FORMAT:
+        raise ManifestError(f"{export} is no export in the format {recipe_export.FORMAT}")
+    listing, data = export / export_folder.SUMS, export / export_folder.DATA
+    hashes = export_folder.read_sums(listing)
     if root and (digest := storage.sha256(listing)) != root:
         raise ManifestError(f"{listing} is not the published list: its root is {digest}, not {root}")
-    there = {path.relative_to(export).as_posix() for path in layout.manifests_below(data)}
+    there = {path.relative_to(export).as_posix() for path in manifest_paths.manifests_below(data)}
     for name in sorted({*hashes, *there}):
         if name not in there:
             raise ManifestError(f"{export / name} is missing: {listing} lists it; get the export again")
         if name not in hashes or storage.sha256(export / name) != hashes[name]:
             raise ManifestError(f"{export / name} is not the file that {listing} lists; get the export again")
-    videos = sorted(data.glob(f"*/{layout.name(VIDEOS.name)}"))
+    videos = sorted(data.glob(f"*/{manifest_paths.name(VIDEOS.name)}"))
     if len(videos) != 1:
         raise ManifestError(f"{export} has {len(videos)} manifests of videos, not one")
     about, suite = files.read_metadata(videos[0]), videos[0].parent.name
     dataset = str(about.get("dataset"))
-    place = layout.place_of(layout.at(VIDEOS.name, dataset=dataset, suite=suite))
+    place = manifest_paths.place_of(manifest_paths.at(VIDEOS.name, dataset=dataset, suite=suite))
     if place is None or place[0] != VIDEOS.name or about.get("suite") != suite:
         raise ManifestError(f"{videos[0]} names no dataset and suite that can be folders: {short(dataset)}, {suite}")
     tables = {}
-    for path in layout.manifests_below(data):
+    for path in manifest_paths.manifests_below(data):
         below = f"{dataset}/{path.relative_to(data).as_posix()}"
-        place = layout.place_of(f"{layout.MANIFESTS}/{below}")
+        place = manifest_paths.place_of(f"{manifest_paths.MANIFESTS}/{below}")
         if place is None or place[0] not in FILES:
             raise ManifestError(f"{path} is no table of an export of recipes")
-        tables[below] = recipe.read_table(path)
-    return f"{dataset}/{suite}/{layout.name(VIDEOS.name)}", tables
+        tables[below] = recipe_export.read_table(path)
+    return f"{dataset}/{suite}/{manifest_paths.name(VIDEOS.name)}", tables

@@ -13,11 +13,12 @@ from typing import TypeVar
 from perturbations.base import storage, supervise, tars
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, logged, ticking
-from perturbations.corpus import render_clip, rendering
-from perturbations.corpus.clean_clips import source_of
-from perturbations.corpus.recipe import parse
-from perturbations.exports.corpus import ExportedClip, ExportedCorpus, UsableRow, is_picture, left_out
-from perturbations.manifest.kinds import CompleteSource, VideoRow
+from perturbations.corpus.plan.recipe import parse
+from perturbations.corpus.render import rendering
+from perturbations.corpus.render.clean_clips import source_of
+from perturbations.corpus.store import stored_clip
+from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus, UsableRow, is_picture, left_out
+from perturbations.manifest.rows import CompleteSource, VideoRow
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import MediaClip
 
@@ -136,7 +137,7 @@ def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> bool:
     """Write a clip's frames without loss; False where a file of an earlier run holds them."""
     if not target.is_symlink() and target.is_file():
         with suppress(MediaError):
-            if render_clip.frames_sha256(target, tick) == row.frames_sha256:
+            if stored_clip.frames_sha256(target, tick) == row.frames_sha256:
                 return False
     source = source_of(row)
     if isinstance(row, CompleteSource):
@@ -149,6 +150,6 @@ def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> bool:
     profile = storage.PICTURES["png"] if is_picture(row) else storage.PROFILES["lossless"]
     with storage.atomic_path(target) as temporary:
         encoding.encode(frames, temporary, profile, timing, sample_aspect=source.sample_aspect)
-        if row.frames_sha256 and render_clip.frames_sha256(temporary, tick) != row.frames_sha256:
+        if row.frames_sha256 and stored_clip.frames_sha256(temporary, tick) != row.frames_sha256:
             raise MediaError("the frames are not those of the manifest's row; perturb verify tells why")
     return True

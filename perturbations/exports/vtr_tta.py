@@ -17,16 +17,16 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from perturbations.api.opening import open_clip
+from perturbations.api.clip_opening import open_clip
 from perturbations.base import shown, storage
 from perturbations.base.errors import ConfigError, ManifestError, MediaError
 from perturbations.base.progress import Tick
-from perturbations.exports import corpus, folder, videos
-from perturbations.exports.corpus import ExportedClip
-from perturbations.exports.registry import Exported, Request
+from perturbations.exports import export_folder, exported_corpus, videos
+from perturbations.exports.export_registry import Exported, Request
+from perturbations.exports.exported_corpus import ExportedClip
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
-from perturbations.manifest.kinds import SOURCES, TEXTS, VIDEOS, ClipRow, CompleteSource, TextRow
+from perturbations.manifest.rows import SOURCES, TEXTS, VIDEOS, ClipRow, CompleteSource, TextRow
 from perturbations.media.clip import uniform_indices
 
 _NAMES = {"mlvp/gaussian_noise": "gaussian", "mlvp/impulse_noise": "impulse"}
@@ -48,11 +48,11 @@ def write_videos(request: Request) -> Exported:
     Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and for another
     number of stored frames than requested, and `OutputError` for a folder that the workflow fills.
     """
-    exported = corpus.read(replace(request, clean=False), kinds=(VIDEOS, SOURCES), any_tier=True)
+    exported = exported_corpus.read(replace(request, clean=False), kinds=(VIDEOS, SOURCES), any_tier=True)
     stored = {name for name in exported.storages if name.startswith("frames/")}
     if other := sorted(stored - {f"frames/{request.num_frames}"}):
         raise ManifestError(f"{request.manifest} stores {', '.join(other)} only, not {request.num_frames} frames")
-    folder.check_tree(request.output, request.manifest)
+    export_folder.check_tree(request.output, request.manifest)
     item_ids: dict[str, set[str]] = {}
     for row in exported.rows:
         item_ids.setdefault(scenario(row), set()).add(row.item_id)
@@ -72,7 +72,7 @@ def write_videos(request: Request) -> Exported:
     return exported.result()
 
 
-def scenario(row: corpus.ListedRow | TextRow) -> str:
+def scenario(row: exported_corpus.ListedRow | TextRow) -> str:
     """`<perturbation>_<severity>`, or `clean`: the name of a row's folder, or of its file of captions."""
     if not isinstance(row, ClipRow | TextRow):
         return "clean"
@@ -152,7 +152,7 @@ def write_captions(request: Request) -> Exported:
     kind = files.kind_of(request.manifest)
     if kind != TEXTS:
         raise ManifestError(f"{request.manifest} is a manifest of {kind.name}; captions are exported from texts")
-    folder.check_tree(request.output, request.manifest)
+    export_folder.check_tree(request.output, request.manifest)
     wanted = [item_id for item_id in split_order(request.order) if item_id not in _NOT_LOADED]
     written = 0
     for name, rows in groupby(files.read_rows(request.manifest, TEXTS), scenario):

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from perturbations.base import shown, storage, tars
-from perturbations.exports import card, columns, corpus, folder, names, videos
-from perturbations.exports.corpus import ExportedClip, ExportedCorpus
-from perturbations.exports.registry import Exported, Request
+from perturbations.exports import card, export_columns, export_folder, export_names, exported_corpus, videos
+from perturbations.exports.export_registry import Exported, Request
+from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus
 from perturbations.exports.videos import VideoFile
 
 _STAGED = "staged"
@@ -35,8 +35,8 @@ def write_videos(request: Request) -> Exported:
     A sample is a video; that of pairs has the captions that it is paired with in its `json`. Raises as `corpus.read`
     and `folder.claim` do.
     """
-    exported = corpus.read(request)
-    folder.claim(exported)
+    exported = exported_corpus.read(request)
+    export_folder.claim(exported)
     of_pairs = exported.records == "pairs"
     shards: list[Path] = []
     for scenario, clips in exported.scenarios():
@@ -54,12 +54,14 @@ write_pairs = write_videos
 
 def write_captions(request: Request) -> Exported:
     """Write the shards of a manifest of perturbed captions."""
-    texts = corpus.read_texts(request)
-    folder.claim(texts)
-    keys = names.keys(row.caption_id for _, rows in texts.captions_by_scenario() for row in rows)
+    texts = exported_corpus.read_texts(request)
+    export_folder.claim(texts)
+    keys = export_names.keys(row.caption_id for _, rows in texts.captions_by_scenario() for row in rows)
     shards: list[Path] = []
     for scenario, rows in texts.captions_by_scenario():
-        described = ((row, columns.as_json(columns.CAPTION, columns.of_caption(row))) for row in rows)
+        described = (
+            (row, export_columns.as_json(export_columns.CAPTION, export_columns.of_caption(row))) for row in rows
+        )
         samples = [_described(f"{scenario}-{keys[row.caption_id]}", own, row.text) for row, own in described]
         shards += _write_shards(request, scenario, samples)
         texts.count += len(samples)
@@ -69,16 +71,16 @@ def write_captions(request: Request) -> Exported:
 
 def stage(exported: ExportedCorpus, clips: Sequence[ExportedClip]) -> dict[ExportedClip, VideoFile]:
     """Check the stored videos and encode the others into a folder of their own."""
-    staged = exported.request.output / folder.DATA / _STAGED
+    staged = exported.request.output / export_folder.DATA / _STAGED
     targets = {clip: staged / f"{clip.scenario}-{clip.key}{videos.form(clip.row)}" for clip in clips}
     return videos.place(exported, targets, one_form=True)
 
 
 def _of_clip(clip: ExportedClip, file: VideoFile, *, of_pairs: bool) -> _Sample:
     path, sha256, _ = file
-    row = columns.as_json(columns.CLIP, columns.of_clip(clip, sha256))
+    row = export_columns.as_json(export_columns.CLIP, export_columns.of_clip(clip, sha256))
     if of_pairs:
-        row[_PAIRS] = [columns.as_json(columns.PAIRED, text) for text in columns.of_texts(clip)]
+        row[_PAIRS] = [export_columns.as_json(export_columns.PAIRED, text) for text in export_columns.of_texts(clip)]
     return _described(f"{clip.scenario}-{clip.key}", row, row["caption"], (path.suffix[1:].lower(), path))
 
 
@@ -92,7 +94,7 @@ def _write_shards(request: Request, scenario: str, samples: Iterable[_Sample]) -
     shards = []
     in_order = sorted(samples, key=lambda sample: sample[0])
     for number, part in enumerate(split(in_order, request.shard_bytes, lambda sample: size_in_tar(*sample[1]))):
-        path = request.output / folder.DATA / f"{scenario}-{number:06d}.tar"
+        path = request.output / export_folder.DATA / f"{scenario}-{number:06d}.tar"
         with storage.atomic_path(path) as temporary, tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as shard:
             for key, members in part:
                 for extension, content in members:
@@ -134,15 +136,15 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
 def _finish(exported: ExportedCorpus, shards: Sequence[Path], what: str) -> None:
     features = _features(what, pictures=exported.has_pictures)
     card.finish(exported, shards, [card.config("default", ["data/*.tar"])], [_ABOUT[what]], features)
-    folder.write_sums(exported.request.output)
+    export_folder.write_sums(exported.request.output)
 
 
 def _features(what: str, *, pictures: bool) -> list[dict[str, Any]]:
     """What `datasets` would otherwise take from the first samples, where a column may be empty."""
-    schema = columns.CAPTION if what == "captions" else columns.CLIP
-    struct: list[dict[str, Any]] = [*columns.features(schema)]
+    schema = export_columns.CAPTION if what == "captions" else export_columns.CLIP
+    struct: list[dict[str, Any]] = [*export_columns.features(schema)]
     if what == "pairs":
-        struct.append({"name": _PAIRS, "list": columns.features(columns.PAIRED)})
+        struct.append({"name": _PAIRS, "list": export_columns.features(export_columns.PAIRED)})
     medium = {"name": "png", "dtype": "image"} if pictures else {"name": "mp4", "dtype": "video"}
     keys = [{"name": name, "dtype": "string"} for name in ("__key__", "__url__")]
     held = [medium] if what != "captions" else []

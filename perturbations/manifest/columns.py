@@ -8,7 +8,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from perturbations.base.errors import ManifestError
-from perturbations.manifest.kinds import MixRow, MultimodalRow, RowKind, RowT
+from perturbations.manifest.rows import MixRow, MultimodalRow, RowKind, RowT
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from perturbations.manifest import files, layout, locations
-from perturbations.manifest.kinds import SOURCES, CaptionRow, RowKind
+from perturbations.manifest import files, locations, manifest_paths
+from perturbations.manifest.rows import SOURCES, CaptionRow, RowKind
 
 _LEVELS = 3
 """In how many folders they are looked for: manifests/DATASET/whole/SUITE/videos.parquet."""
@@ -18,7 +18,7 @@ _LEVELS = 3
 def companion_path(path: Path, kind: RowKind[Any]) -> Path | None:
     """A dataset's own manifest (`sources.parquet`, `captions.parquet`), beside another or above; None without one."""
     folder = locations.lying(path).absolute().parent
-    manifests = (place / layout.name(kind.name) for place in (folder, *folder.parents)[:_LEVELS])
+    manifests = (place / manifest_paths.name(kind.name) for place in (folder, *folder.parents)[:_LEVELS])
     return next((path for path in manifests if path.is_file() and files.kind_of(path) == kind), None)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import files, locations, parquet
-from perturbations.manifest.kinds import SOURCE_STORAGE, SOURCES, TEXTS
+from perturbations.manifest.rows import SOURCE_STORAGE, SOURCES, TEXTS
 
 if TYPE_CHECKING:
     import pandas as pd

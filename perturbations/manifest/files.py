@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import layout, parquet
+from perturbations.manifest import manifest_paths, parquet
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import COMPLETE, RowKind, RowT
 from perturbations.manifest.parquet import Metadata
+from perturbations.manifest.rows import COMPLETE, RowKind, RowT
 
 Numbers = NDArray[np.int64]
 
@@ -136,7 +136,7 @@ def removed(path: Path) -> str:
         below = Path(os.path.abspath(path)).relative_to(Path.cwd()).parts
     except ValueError:
         return ""
-    if below[:1] != (layout.WORK,) or not path.is_file():
+    if below[:1] != (manifest_paths.WORK,) or not path.is_file():
         return ""
     path.unlink()
     return " (removed)"
@@ -220,7 +220,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 def kind_of(path: Path) -> RowKind[Any]:
     """The kind of a manifest. Raises `ManifestError` when the file is not a manifest."""
-    from perturbations.manifest.registry import KINDS  # a job knows the kinds that it reads
+    from perturbations.manifest.row_kinds import KINDS  # a job knows the kinds that it reads
 
     name = read_metadata(path).get("kind")
     if not isinstance(name, str) or name not in KINDS:

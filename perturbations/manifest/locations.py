@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical
-from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
-from perturbations.manifest.layout import MANIFESTS, WORK
+from perturbations.manifest.manifest_paths import MANIFESTS, WORK
+from perturbations.manifest.rows import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
 
 
 def root_of(path: Path, described: Mapping[str, object]) -> Path:

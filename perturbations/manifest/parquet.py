@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import layout
+from perturbations.manifest import manifest_paths
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import RowKind
+from perturbations.manifest.rows import RowKind
 
 SCHEMA_VERSION = 5
 
@@ -91,12 +91,12 @@ def opened(path: Path, *, again: bool = False) -> Iterator[pq.ParquetFile]:
         raise ManifestError(f"no such manifest: {path}") from error
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         if path.is_dir():
-            held = ", ".join(sorted(member.name for member in path.glob("*") if layout.is_manifest(member)))
+            held = ", ".join(sorted(member.name for member in path.glob("*") if manifest_paths.is_manifest(member)))
             hint = f"; name a manifest in it: {held}" if held else ", not a manifest"
             raise ManifestError(f"{path} is a folder{hint}") from error
         if isinstance(error, PermissionError):
             raise ManifestError(f"{path} cannot be read: permission denied") from error
-        way_out = f"; {_WAY_OUT}" if layout.is_manifest(path) else ""
+        way_out = f"; {_WAY_OUT}" if manifest_paths.is_manifest(path) else ""
         raise ManifestError(f"{path} cannot be read as Parquet: {error}{way_out}") from error
 
 
@@ -242,7 +242,7 @@ def _check_whole(path: Path) -> None:
     problem = "is Parquet, but no manifest of this package, or its end was changed"
     if not is_parquet:
         problem = "cannot be read as Parquet: it does not begin and end as such files do"
-    raise ManifestError(f"{path} {problem}" + (f"; {_WAY_OUT}" if layout.is_manifest(path) else ""))
+    raise ManifestError(f"{path} {problem}" + (f"; {_WAY_OUT}" if manifest_paths.is_manifest(path) else ""))
 
 
 # --- columns and Python's values -------------------------------------------------------------------------------------

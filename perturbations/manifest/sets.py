@@ -15,8 +15,8 @@ from typing import TypeVar, get_type_hints
 
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import digest
-from perturbations.manifest import files, layout
-from perturbations.manifest.kinds import (
+from perturbations.manifest import files, manifest_paths
+from perturbations.manifest.rows import (
     CAPTIONS,
     COMPLETE,
     MISSING,
@@ -187,10 +187,10 @@ def together(names: Iterable[str], content: object) -> dict[str, object]:
 def contradictions(path: Path, kind: RowKind[RowT], rows: Sequence[RowT], about: Mapping[str, object]) -> Iterator[str]:
     """What a manifest, with these rows and metadata, contradicts in files beside it. Raises `ManifestError`."""
     yield from of_other_runs(path, about)
-    if kind in (CAPTIONS, QRELS) and (path.parent / layout.name(SOURCES.name)).is_file():
-        listed = of_sources(files.read_rows(path.parent / layout.name(SOURCES.name), SOURCES))
+    if kind in (CAPTIONS, QRELS) and (path.parent / manifest_paths.name(SOURCES.name)).is_file():
+        listed = of_sources(files.read_rows(path.parent / manifest_paths.name(SOURCES.name), SOURCES))
         if about.get(SET) != listed.columns():
-            yield f"it is of other clips than {layout.name(SOURCES.name)} lists"
+            yield f"it is of other clips than {manifest_paths.name(SOURCES.name)} lists"
     if kind.contradictions is not None:
         yield from kind.contradictions(path, rows, about)
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from perturbations.base import storage
 from perturbations.base.arrays import Image
-from perturbations.base.checkpoints import read_weights, runtime
 from perturbations.base.errors import ConfigError
-from perturbations.models.registry import Model
+from perturbations.models.checkpoints import read_weights, runtime
+from perturbations.models.role_registry import Model
 
 if TYPE_CHECKING:
     import torch

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
-from perturbations.base.checkpoints import (
+from perturbations.base.errors import ConfigError
+from perturbations.models import language_model
+from perturbations.models.checkpoints import (
     find_checkpoint,
     identity,
     library,
@@ -20,9 +22,7 @@ from perturbations.base.checkpoints import (
     load_tokenizer,
     runtime,
 )
-from perturbations.base.errors import ConfigError
-from perturbations.models import language_model
-from perturbations.models.registry import Model
+from perturbations.models.role_registry import Model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Qwen2_5_VLProcessor, Qwen2VLImageProcessorPil

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perturbations.base.arrays import Image
-from perturbations.base.checkpoints import (
+from perturbations.models.checkpoints import (
     find_checkpoint,
     identity,
     library,
@@ -20,7 +20,7 @@ from perturbations.base.checkpoints import (
     runtime,
     setting,
 )
-from perturbations.models.registry import Model
+from perturbations.models.role_registry import Model
 
 if TYPE_CHECKING:
     import torch

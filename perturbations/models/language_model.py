@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from perturbations.base.checkpoints import (
+from perturbations.base.errors import ConfigError
+from perturbations.models.checkpoints import (
     Checkpoint,
     find_checkpoint,
     identity,
@@ -16,8 +17,7 @@ from perturbations.base.checkpoints import (
     read_config,
     runtime,
 )
-from perturbations.base.errors import ConfigError
-from perturbations.models.registry import Model
+from perturbations.models.role_registry import Model
 
 if TYPE_CHECKING:
     import torch

@@ -7,9 +7,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.base.checkpoints import files_sha256, library
 from perturbations.base.errors import ConfigError
-from perturbations.models.registry import Model
+from perturbations.models.checkpoints import files_sha256, library
+from perturbations.models.role_registry import Model
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
-from perturbations.base.checkpoints import (
+from perturbations.models.analysis.tracking import Detection
+from perturbations.models.checkpoints import (
     find_checkpoint,
     identity,
     library,
@@ -21,8 +22,7 @@ from perturbations.base.checkpoints import (
     runtime,
     setting,
 )
-from perturbations.models.analysis.tracking import Detection
-from perturbations.models.registry import Model
+from perturbations.models.role_registry import Model
 
 if TYPE_CHECKING:
     import torch

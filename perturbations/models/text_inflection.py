@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from perturbations.models.registry import BACKENDS, Canary, Model, library
+from perturbations.models.role_registry import BACKENDS, Canary, Model, library
 
 _UPOS = {"VB": "VERB", "NN": "NOUN", "JJ": "ADJ", "RB": "ADV"}
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 
-from perturbations.base.checkpoints import missing_weights, pretrained
-from perturbations.models.registry import Canary, Model, library, load
+from perturbations.models.checkpoints import missing_weights, pretrained
+from perturbations.models.role_registry import Canary, Model, library, load
 from perturbations.text import tables
 from perturbations.text.tokens import core
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.errors import BackendError
-from perturbations.models.registry import Canary, Model, library
+from perturbations.models.role_registry import Canary, Model, library
 from perturbations.models.text_similarity import minilm_folder, missing_minilm
 
 _Neighbours = Callable[[str], tuple[str, ...]]

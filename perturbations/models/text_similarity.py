@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base import storage
-from perturbations.base.checkpoints import missing_weights, pretrained
 from perturbations.base.errors import BackendError
-from perturbations.models.registry import Canary, Model, library
+from perturbations.models.checkpoints import missing_weights, pretrained
+from perturbations.models.role_registry import Canary, Model, library
 from perturbations.text.tokens import encodable
 
 Array = NDArray[np.float32]

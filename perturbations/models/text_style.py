@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perturbations.base.checkpoints import missing_weights, pretrained
 from perturbations.base.rng import generator, seeded_globals
-from perturbations.models.registry import Canary, Model, library, load
-from perturbations.text import register, voice
+from perturbations.models.checkpoints import missing_weights, pretrained
+from perturbations.models.role_registry import Canary, Model, library, load
+from perturbations.text import formality, voice
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -38,8 +38,8 @@ def rules() -> Styler:
     """Grammar rules and word lists. They edit less than a model: a sentence without a clear match stays as it is."""
     tagger, inflector = load("tagger", "offline"), load("inflector", "offline")
     rewrite = {
-        "formal": register.formal,
-        "casual": register.casual,
+        "formal": formality.formal,
+        "casual": formality.casual,
         "passive": voice.passive,
         "active": voice.active,
     }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from perturbations.base.errors import BackendError
-from perturbations.models.registry import Canary, Model, library
+from perturbations.models.role_registry import Canary, Model, library
 from perturbations.text import tables
 from perturbations.text.contractions import Tagger
 from perturbations.text.tags import with_contractions, without_false_verbs

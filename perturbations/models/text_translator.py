@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.base.checkpoints import missing_weights, pretrained
 from perturbations.base.errors import BackendError, ToolError, short
-from perturbations.models.registry import Canary, Model, library, load
+from perturbations.models.checkpoints import missing_weights, pretrained
+from perturbations.models.role_registry import Canary, Model, library, load
 from perturbations.models.text_similarity import missing_minilm
 from perturbations.text import round_trip
 from perturbations.text.tokens import differs, encodable

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from perturbations.base.errors import BackendError
-from perturbations.models.registry import BACKENDS, Canary, Model
+from perturbations.models.role_registry import BACKENDS, Canary, Model
 
 _FOLDER = Path("/usr/share/wordnet")
 

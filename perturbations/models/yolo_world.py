@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
-from perturbations.base.checkpoints import files_sha256, library, runtime
 from perturbations.base.errors import ConfigError
 from perturbations.models.analysis.tracking import Detection
+from perturbations.models.checkpoints import files_sha256, library, runtime
 from perturbations.models.owlv2 import MIN_SCORE, LabelledBox, embedded, strongest
-from perturbations.models.registry import Model
+from perturbations.models.role_registry import Model
 
 Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
 

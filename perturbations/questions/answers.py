@@ -5,19 +5,19 @@ from __future__ import annotations
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, cut, short
 from perturbations.datasets.listing import at
 from perturbations.datasets.parsing import json_lines, table, whole_json
-from perturbations.manifest.kinds import QuestionRow
+from perturbations.manifest.rows import QuestionRow
+from perturbations.questions.answer_rows import AnswerRow, CellKey
 from perturbations.questions.answering import LETTERS, parsed
-from perturbations.questions.rows import AnswerRow, CellKey
 
 _log = logging.getLogger("perturbations")
 
@@ -31,6 +31,10 @@ _HARNESS_TABLES = ("*_samples_*.jsonl", "*.xlsx", "*.tsv")
 _SHOWN = 3
 
 Record = Mapping[str, Any]
+Named = Callable[[str], CellKey]
+"""Gives a cell by its name."""
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,7 @@ class Questions:
         names: list[object] = []
         for own in (record, *(value for value in record.values() if isinstance(value, dict))):
             names += [own["question_id"], _as_number(own["question_id"])] if "question_id" in own else []
-            names += (
-                [(str(own["video_name"]), str(own["question"]))] if {"video_name", "question"} <= own.keys() else []
-            )
+            names.append((str(own.get("video_name")), str(own.get("question"))))
         names += record["submission"] if isinstance(record.get("submission"), dict) else []  # {q_uid: option}
         for name in names:
             if len(found := self._known.get(name, [])) == 1:
@@ -95,7 +97,7 @@ def read(
     questions: Questions,
     cells: Mapping[Path, CellKey],
     models: Mapping[Path, str],
-    named: Any,
+    named: Named,
 ) -> list[AnswerRow]:
     """Every answer of logs, parsed again by one parser, once.
 
@@ -107,6 +109,7 @@ def read(
     rows: dict[tuple[object, ...], tuple[AnswerRow, str]] = {}
     said: dict[str, list[str]] = defaultdict(list)
     for log in logs:
+        of_file, name = _given(cells, log.path), _given(models, log.path)
         for where, record in log.records:
             place = f"{log.path}, {where}"
             own = next((value for value in record.values() if _is_own(value)), record)
@@ -115,8 +118,8 @@ def read(
             if question is None:
                 said[_STRANGE].append(f"{short(str(own.get('question_id', record.get('doc_id'))))} ({place})")
                 continue
-            cell = _cell(own, log, cells, named, place)
-            model = _given(models, log.path) or str(own.get("model") or "").strip() or log.model
+            cell = _cell(own, of_file, named, log.path, place)
+            model = name or str(own.get("model") or "").strip() or log.model
             if not model:
                 raise ConfigError(f"{place}: the log does not say its model: --model NAME={log.path}")
             response = _response(record, own)
@@ -271,9 +274,8 @@ def _check_table(own: Record, questions: Questions, place: str) -> None:
         )
 
 
-def _cell(own: Record, log: _Log, cells: Mapping[Path, CellKey], named: Any, place: str) -> CellKey:
+def _cell(own: Record, given: CellKey | None, named: Named, path: Path, place: str) -> CellKey:
     """What is perturbed, by the columns of a record, or else by what was given for its file. Raises `ConfigError`."""
-    given = next((cell for path, cell in cells.items() if _is_below(log.path, path)), None)
     written: CellKey | None = None
     if "perturbation" in own or "severity" in own or own.get("suite") == "clean":
         number = str(own.get("severity") if own.get("severity") not in (None, "") else 0).strip()
@@ -281,25 +283,20 @@ def _cell(own: Record, log: _Log, cells: Mapping[Path, CellKey], named: Any, pla
             raise ConfigError(f"{place}: the severity is a whole number, not {short(number)}")
         severity = int(float(number))
         suite, perturbation = (str(own.get(name) or "").strip() for name in ("suite", "perturbation"))
-        is_clean = severity == 0 or suite == "clean"
-        written = CellKey() if is_clean else CellKey(suite, perturbation, severity)
+        written = CellKey(suite, perturbation, severity) if severity and suite != "clean" else CellKey()
+        written = written if written.suite else named(f"{perturbation}_{severity}")
     elif own.get("cell"):
         written = named(str(own["cell"]))
     if written is None and given is None:
-        raise ConfigError(
-            f"{place}: the log does not say its cell: --cell fog_3={log.path}, or --cell clean={log.path}"
-        )
+        raise ConfigError(f"{place}: the log does not say its cell: --cell fog_3={path}, or --cell clean={path}")
     if written is not None and given is not None and written[1:] != given[1:]:
         raise ConfigError(f"{place}: --cell says {given.name}, and the log {written.name}: leave --cell out")
     return written or given or CellKey()
 
 
-def _is_below(path: Path, folder: Path) -> bool:
-    return path.resolve().is_relative_to(folder.resolve())
-
-
-def _given(models: Mapping[Path, str], path: Path) -> str:
-    return next((name for below, name in models.items() if _is_below(path, below)), "")
+def _given(named: Mapping[Path, _Value], path: Path) -> _Value | None:
+    """What was given for a file, or for a folder that it is in."""
+    return next((value for below, value in named.items() if path.resolve().is_relative_to(below.resolve())), None)
 
 
 def _response(record: Record, own: Record) -> str:
@@ -348,7 +345,7 @@ def _check_caches(logs: Sequence[_Log], cells: Mapping[Path, CellKey]) -> None:
     cells_of: dict[tuple[str, str], dict[CellKey, Path]] = defaultdict(dict)
     for log in logs:
         is_official = not any(_is_own(value) for _, record in log.records[:1] for value in record.values())
-        given = next((cell for path, cell in cells.items() if _is_below(log.path, path)), None)
+        given = _given(cells, log.path)
         if log.cache and is_official and given is not None:
             cells_of[log.cache, log.task].setdefault(given, log.path)
     for (cache, task), found in cells_of.items():

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.base.errors import ManifestError
-from perturbations.exports import corpus, folder, names, videos
-from perturbations.exports.corpus import ExportedClip, ExportedCorpus
-from perturbations.exports.registry import Request
+from perturbations.datasets.adapter_registry import adapters
+from perturbations.exports import export_folder, export_names, exported_corpus, videos
+from perturbations.exports.export_registry import Request
+from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus
 from perturbations.manifest import files
 from perturbations.manifest.companions import companion_path
-from perturbations.manifest.kinds import QUESTIONS, SOURCES, TEXTS, VIDEOS, QuestionRow
+from perturbations.manifest.rows import QUESTIONS, SOURCES, TEXTS, VIDEOS, QuestionRow
 
 
 @dataclass
@@ -58,9 +59,10 @@ class AskedCorpus:
 
     @property
     def group(self) -> str:
-        """The dataset and the suite, which name a group of tasks."""
-        *_, suites = self.exported.identity
-        return names.named(*self.exported.identity[:1], *suites.split(","))
+        """The dataset and the suite, which name a group of tasks; of perturbed questions with `text`."""
+        dataset, _, suites = self.exported.identity
+        kind = ["text"] if self.exported.records == "captions" else []
+        return export_names.named(dataset, *suites.split(","), *kind)
 
 
 def read(request: Request) -> AskedCorpus:
@@ -70,23 +72,21 @@ def read(request: Request) -> AskedCorpus:
     """
     path = companion_path(request.manifest, QUESTIONS)
     if path is None:
-        raise ManifestError(
-            f"no questions.parquet beside or above {request.manifest}: it is not of a set of questions, whose "
-            "adapters are listed by `perturb list`"
-        )
+        known = ", ".join(name for name, adapter in adapters().items() if adapter.questions)
+        raise ManifestError(f"no questions.parquet beside or above {request.manifest}: datasets of {known} have one")
     rows = sorted(files.read_rows(path, QUESTIONS), key=lambda row: (row.source_index, row.question_id))
     wanted = {row.item_id for row in rows}
     has_texts = files.kind_of(request.manifest) == TEXTS
     if has_texts:
-        exported = corpus.read_texts(request, with_clips=True)
+        exported = exported_corpus.read_texts(request, with_clips=True)
     else:
-        exported = corpus.read(request, kinds=(VIDEOS, SOURCES))
+        exported = exported_corpus.read(request, kinds=(VIDEOS, SOURCES))
     cells = {}
     for name, clips in exported.scenarios():
         columns = _columns(exported, clips[0].row)
         cells[name] = Cell(columns, {clip.row.item_id: clip for clip in clips if clip.row.item_id in wanted})
     if has_texts:
-        clean = cells.pop(names.CLEAN)
+        clean = cells.pop(export_names.CLEAN)
         ids = defaultdict(list)
         for row in rows:
             ids[row.item_id, row.question].append(row.question_id)
@@ -97,7 +97,7 @@ def read(request: Request) -> AskedCorpus:
                 for question_id in ids[text.item_id, getattr(text, "source_text", text.text)]
             }
             cells[name] = Cell(_columns(exported, texts[0]), clean.clips, of_ids)
-    ordered = dict(sorted(cells.items(), key=lambda own: own[0] != names.CLEAN))
+    ordered = dict(sorted(cells.items(), key=lambda own: own[0] != export_names.CLEAN))
     return AskedCorpus(exported, rows, str(files.read_metadata(path)["content_sha256"]), ordered)
 
 
@@ -105,7 +105,12 @@ def _columns(exported: ExportedCorpus, row: object) -> dict[str, Any]:
     """What tells a cell from others, in the columns of answers."""
     perturbation = getattr(row, "perturbation", None)
     if perturbation is None:
-        return {"dataset": exported.dataset, "suite": names.CLEAN, "perturbation": names.CLEAN, "severity": 0}
+        return {
+            "dataset": exported.dataset,
+            "suite": export_names.CLEAN,
+            "perturbation": export_names.CLEAN,
+            "severity": 0,
+        }
     own = {name: getattr(row, name) for name in ("suite", "perturbation", "severity")}
     return {"dataset": exported.dataset, **own}
 
@@ -113,12 +118,12 @@ def _columns(exported: ExportedCorpus, row: object) -> dict[str, Any]:
 def place(asked: AskedCorpus) -> None:
     """Put the clips of all cells below `data`, a folder per scenario: hard links, or copies across disks."""
     output, exported = asked.exported.request.output, asked.exported
-    folder.claim(exported)
+    export_folder.claim(exported)
     targets = {
-        clip: output / folder.DATA / clip.scenario / f"{clip.key}{videos.suffix(clip.row)}"
+        clip: output / export_folder.DATA / clip.scenario / f"{clip.key}{videos.suffix(clip.row)}"
         for cell in asked.cells.values()
         for clip in cell.clips.values()
     }
     asked.placed = {clip: path for clip, (path, *_) in videos.place(exported, targets).items()}
     exported.count = sum(len(asked.asked(name)) for name in asked.cells)
-    folder.finish(output, [*asked.placed.values()], exported.left_out)
+    export_folder.finish(output, [*asked.placed.values()], exported.left_out)

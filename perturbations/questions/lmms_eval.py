@@ -11,9 +11,9 @@ from pathlib import Path
 
 from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError, OutputError, short
-from perturbations.exports import folder, videos
-from perturbations.exports.corpus import ExportedClip
-from perturbations.exports.registry import Exported, Request
+from perturbations.exports import export_folder, videos
+from perturbations.exports.export_registry import Exported, Request
+from perturbations.exports.exported_corpus import ExportedClip
 from perturbations.questions import harnesses
 from perturbations.questions.adapters.mvbench import FOLDERS
 from perturbations.questions.harnesses import AskedCorpus
@@ -153,7 +153,7 @@ def _mirrored(asked: AskedCorpus) -> Exported:
             f"{exported.request.manifest}: --mirror is of {', '.join(_TASKS)}, and its dataset is "
             f"{adapter or 'of no known adapter'}: leave --mirror out, which writes tasks of its own"
         )
-    folder.claim(exported)
+    export_folder.claim(exported)
     places: dict[Path, ExportedClip] = {}
     for name, cell in asked.cells.items():
         for place, item_id in _places(asked, adapter):
@@ -174,7 +174,7 @@ def _mirrored(asked: AskedCorpus) -> Exported:
     tasks = _TASKS[adapter][0] or ",".join(sorted({f"mvbench_{row.category}" for row in asked.rows}))
     commands = "\n".join(_command(output, name, tasks) for name in asked.cells)
     storage.write_text_if_changed(output / "README.md", _MIRROR.format(commands=commands))
-    folder.finish(output, (), exported.left_out)
+    export_folder.finish(output, (), exported.left_out)
     return exported.result()
 
 

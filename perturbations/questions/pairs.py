@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.records import canonical
-from perturbations.manifest.kinds import QuestionRow
-from perturbations.questions.rows import AnswerResult, AnswerRow, CellKey
+from perturbations.manifest.rows import QuestionRow
+from perturbations.questions.answer_rows import AnswerResult, AnswerRow, CellKey
 from perturbations.retrieval import bootstrap
 
 _log = logging.getLogger("perturbations")

@@ -21,7 +21,7 @@ from perturbations.base.records import canonical
 from perturbations.base.storage import composed
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item, at
 from perturbations.datasets.parsing import checked, seconds
-from perturbations.manifest.kinds import QuestionRow
+from perturbations.manifest.rows import QuestionRow
 
 _log = logging.getLogger("perturbations")
 

@@ -8,7 +8,7 @@ import json
 from string import ascii_uppercase
 
 from perturbations.base import shown, storage
-from perturbations.exports.registry import Exported, Request
+from perturbations.exports.export_registry import Exported, Request
 from perturbations.questions import harnesses
 from perturbations.questions.lmms_eval import source_of
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import partial
 
 from perturbations.base.bounds import whole
-from perturbations.suites.registry import KernelParameters, Paper, Suite, table
+from perturbations.base.kernel import Kernel, draw_unit
+from perturbations.suites.suite_registry import KernelParameters, Paper, Suite, table
 from perturbations.video import controls as kernels
-from perturbations.video.kernel import Kernel, draw_unit
 
 _VARIANTS = ("paper",)
 _OURS = Paper(suite="controls", video_source="ours", variants=_VARIANTS)

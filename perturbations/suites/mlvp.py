@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations.suites.registry import Form, KernelParameters, Paper, Suite, table
+from perturbations.suites.suite_registry import Form, KernelParameters, Paper, Suite, table
 from perturbations.video import codec, digital, flow_blur, noise, occlusion, style, temporal, weather
 
 _TABLES = "Tab. 1, 2, 16, 17, 19, 20, 24 and 32-35"

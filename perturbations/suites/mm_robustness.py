@@ -5,10 +5,10 @@ On video, what is random is drawn once per clip.
 
 from __future__ import annotations
 
-from perturbations.suites.registry import Form, KernelParameters, Paper, Perturbation, Suite, table
+from perturbations.base.kernel import Kernel
+from perturbations.suites.suite_registry import Form, KernelParameters, Paper, Perturbation, Suite, table
 from perturbations.video import blur, digital, frost, noise, style, weather
 from perturbations.video import released_mm_robustness as released
-from perturbations.video.kernel import Kernel
 
 _PAPER = Paper(
     suite="mm_robustness",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from perturbations.base.bounds import SHARE, Choice
-from perturbations.suites.registry import Form, Paper, Perturbation, table
+from perturbations.base.kernel import Function
+from perturbations.suites.suite_registry import Form, Paper, Perturbation, table
 from perturbations.text import characters, words
-from perturbations.text.scripts import Languages
-from perturbations.video.kernel import Function
+from perturbations.text.languages import Languages
 
 _PAPER = Paper(
     suite="mm_robustness", variants=("paper", "released"), text_source="MM-Robustness, Sec. 2, App. 5.3, Tab. 8"
@@ -49,7 +49,7 @@ _character = partial(_share, "character")
 _word = partial(_share, "word")
 
 
-def _style(style: str, summary: str, changes: str, version: int = 2) -> Perturbation:
+def _style(style: str, summary: str, changes: str, version: int = 3) -> Perturbation:
     return _PAPER.text(
         style,
         "sentence",
@@ -97,7 +97,7 @@ TEXT = (
     _word(words.insert_punctuation, "punctuation marks are inserted", version=2),
     _style("formal", "in a formal style", "26 % of MSR-VTT's captions and 4 % of YouCook2's"),
     _style("casual", "in a casual style", "57 % of MSR-VTT's captions and 7 % of YouCook2's"),
-    _style("passive", "in the passive voice", "14 % of MSR-VTT's captions and 39 % of YouCook2's", 3),
+    _style("passive", "in the passive voice", "14 % of MSR-VTT's captions and 39 % of YouCook2's", 4),
     _style("active", "in the active voice", "2 of MSR-VTT's 1,000 captions, which are active already"),
     _PAPER.text(
         "back_translation",
@@ -108,7 +108,7 @@ TEXT = (
         roles=("translator",),
         measured=True,
         random=False,
-        version=2,
+        version=3,
         not_comparable="is no round trip: single words of what comes back are taken, talk -> speak most often, and the "
         "rest is put back. It changes 37 % of MSR-VTT's captions and 15 % of YouCook2's (column `changed`)",
     ),

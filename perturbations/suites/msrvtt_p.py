@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perturbations.suites.registry import Combined, Form, Paper, ParameterValue, Perturbation, Suite, table
+from perturbations.suites.suite_registry import Combined, Form, Paper, ParameterValue, Perturbation, Suite, table
 from perturbations.video import blur, camera, codec, digital, noise, temporal
 
 _PAPER = Paper(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from perturbations.base.bounds import SHARE, Bound, Choice, Several, whole
-from perturbations.suites.registry import Form, Paper, ParameterValue, Perturbation
+from perturbations.base.kernel import Function
+from perturbations.suites.suite_registry import Form, Paper, ParameterValue, Perturbation
 from perturbations.text import bias, characters, grammar, negation, parts_of_speech, words
-from perturbations.text.scripts import Languages
-from perturbations.video.kernel import Function
+from perturbations.text.languages import Languages
 
 _PAPER = Paper(
     suite="msrvtt_p", variants=("released", "released_online", "paper"), text_source="MSRVTT-P, App. A.2, Tab. 5"
@@ -88,17 +88,17 @@ def _gender(name: str, gender: str, summary: str) -> Perturbation:
 
 _character = partial(_text, "ChangeChar")
 _letter = partial(_character, languages="Latin letters")
-_drop = partial(_text, "DropText", parts_of_speech.drop, roles="tagger", random=False)
-_keep = partial(_text, "DropText", parts_of_speech.keep, roles="tagger", random=False)
-_drop_one = partial(_text, "DropText", parts_of_speech.drop_random, roles="tagger")
+_drop = partial(_text, "DropText", parts_of_speech.drop, roles="tagger", random=False, version=2)
+_keep = partial(_text, "DropText", parts_of_speech.keep, roles="tagger", random=False, version=2)
+_drop_one = partial(_text, "DropText", parts_of_speech.drop_random, roles="tagger", version=2)
 _position = partial(_text, "Positional", languages="words between spaces")
 _drop_at = partial(_position, parts_of_speech.drop_positions, random=False)
 _swap = partial(_text, "SwapText")
-_swap_part = partial(_swap, words.multi_pos_swap, roles="tagger ambiguous")
-_style = partial(_text, "TextStyle", version=2)
+_swap_part = partial(_swap, words.multi_pos_swap, roles="tagger ambiguous", version=2)
+_style = partial(_text, "TextStyle", version=3)
 
 
-def _restyled(name: str, style: str, summary: str, msrvtt: int, youcook2: int, *, version: int = 2) -> Perturbation:
+def _restyled(name: str, style: str, summary: str, msrvtt: int, youcook2: int, *, version: int = 3) -> Perturbation:
     """A style, and how many percent of the datasets' captions the offline rules change."""
     changes = f"changes {msrvtt} % of MSR-VTT's captions and {youcook2} % of YouCook2's"
     return _style(
@@ -114,7 +114,7 @@ def _restyled(name: str, style: str, summary: str, msrvtt: int, youcook2: int, *
 
 
 TEXT = (
-    _text("AddText", words.insert_adv, "insert_adv", "an adverb before each verb", "tagger"),
+    _text("AddText", words.insert_adv, "insert_adv", "an adverb before each verb", "tagger", version=2),
     _text(
         "AddText",
         words.append_irrelevant,
@@ -136,12 +136,15 @@ TEXT = (
         "captions do",
         roles=("tagger", "inflector"),
         random=False,
+        version=2,
     ),
-    _text("Bias", bias.swap, "gender_swap", "gendered words change gender", "tagger", random=False),
+    _text("Bias", bias.swap, "gender_swap", "gendered words change gender", "tagger", random=False, version=2),
     _letter(characters.keyboard_slip, "keyboard", "a letter slips to a neighbouring key", share=0.2),
     _letter(characters.ocr_slip, "ocr", "a character is recognized wrongly", share=0.2),
-    _character(words.prefix_swap, "prefix_swap", "another first morph, same tag", "tagger"),
-    _character(characters.punctuation, "punctuation", "brackets around it, an end mark", languages="any language"),
+    _character(words.prefix_swap, "prefix_swap", "another first morph, same tag", "tagger", version=2),
+    _character(
+        characters.punctuation, "punctuation", "brackets around it, an end mark", languages="any language", version=2
+    ),
     _character(characters.spelling_error, "spelling_error", "a common misspelling", share=0.3),
     _letter(characters.typos, "typos", "a letter more, less, exchanged or replaced", share=0.3),
     _drop("no_nouns", "nouns become [UNK]", tags=["NN"]),
@@ -167,7 +170,7 @@ TEXT = (
         "into another language and back",
         "translator",
         random=False,
-        version=2,
+        version=3,
         not_comparable="is no round trip: single words of what comes back are taken, talk -> speak most often, and the "
         "rest is put back. It changes 37 % of MSR-VTT's captions and 15 % of YouCook2's (column `changed`); corpus "
         "BLEU-4 on MSR-VTT is 0.89, where the paper's table implies about 0.43",
@@ -178,7 +181,7 @@ TEXT = (
         "words become what a language model puts in their gap",
         "tagger masked_lm",
         share=0.2,
-        version=2,
+        version=3,
         not_comparable="words come from a list of similar words, not from a model that reads the gap's context",
     ),
     _swap_part("multi_pos_swap_JJ", "adjectives become words of several parts of speech", tag="JJ"),
@@ -189,6 +192,7 @@ TEXT = (
         "a word becomes its neighbour in an embedding",
         "tagger inflector neighbours",
         share=0.1,
+        version=2,
         not_comparable="takes words that stand in like places, not synonyms: snake -> crocodile, dog -> horse",
     ),
     _swap(
@@ -197,9 +201,10 @@ TEXT = (
         "a word becomes its WordNet synonym",
         "tagger wordnet",
         share=0.1,
+        version=2,
         not_comparable="takes synonyms of any sense of a word, in their base form: dogs -> wiener",
     ),
-    _restyled("active_to_passive", "passive", "active voice becomes passive", 14, 39, version=3),
+    _restyled("active_to_passive", "passive", "active voice becomes passive", 14, 39, version=4),
     _restyled("casual_to_formal", "formal", "casual style becomes formal", 26, 4),
     _restyled("formal_to_casual", "casual", "formal style becomes casual", 57, 7),
     _style(

@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import partial
 
 from perturbations.base.bounds import SHARE, Choice, Range, whole
-from perturbations.suites.registry import Form, Paper, Suite, table
+from perturbations.base.kernel import Function, Kernel, draw_unit
+from perturbations.suites.suite_registry import Form, Paper, Suite, table
 from perturbations.video import tampering as kernels
-from perturbations.video.kernel import Function, Kernel, draw_unit
 
 _VARIANTS = ("paper", "released")
 _OURS = "severities and place: ours"

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perturbations.base.bounds import SHARE, Range, whole
-from perturbations.suites.registry import Form, KernelParameters, Paper, Suite, table
+from perturbations.base.kernel import Kernel
+from perturbations.suites.suite_registry import Form, KernelParameters, Paper, Suite, table
 from perturbations.video import codec, rain, temporal, transport
-from perturbations.video.kernel import Kernel
 
 _VARIANTS = ("paper", "released")
 _KINETICS_C = Paper(suite="transmission", video_source="Mini Kinetics-C, arXiv 2110.06513", variants=_VARIANTS)

@@ -10,7 +10,7 @@ Tagger = Callable[[list[str]], list[str]]
 
 WRITTEN_OUT = {"'re": "are", "'m": "am", "'ve": "have", "'ll": "will", "'d": "would"}
 CLITICS = frozenset((*WRITTEN_OUT, "'s"))
-RUN_TOGETHER = {"im": ("i", "am"), "ive": ("i", "have"), "youre": ("you", "are"), "theyre": ("they", "are")}
+RUN_TOGETHER = {"im": ("i", "am"), "ive": ("i", "have"), **{f"{who}re": (who, "are") for who in ("you", "they")}}
 OF_HAVE = frozenset(("been", "got", "gotten", "had"))
 """Participles that only stand with "have": "he's been"."""
 

@@ -16,7 +16,7 @@ from perturbations.tta import precision as precisions
 from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
-from perturbations.tta.methods import registry
+from perturbations.tta.methods import method_registry
 from perturbations.tta.recording import Recording, Unadapted
 from perturbations.tta.task import Task
 
@@ -72,15 +72,15 @@ def adapt(
         ConfigError: the method, direction, precision or a number is not allowed.
         ValueError: an input has another shape.
     """
-    declared = registry.method(method)
+    declared = method_registry.method(method)
     if direction not in inputs.DIRECTIONS:
         raise ConfigError(f"direction {direction!r} is unknown; allowed: {', '.join(inputs.DIRECTIONS)}")
     if steps < 1:
-        raise ConfigError(f"steps is {steps}; 1 at least (the method {registry.baseline().name} does not adapt)")
-    given = registry.validated(method, parameters or {})
+        raise ConfigError(f"steps is {steps}; 1 at least (the method {method_registry.baseline().name} does not adapt)")
+    given = method_registry.validated(method, parameters or {})
     _check_inputs(declared, direction, gallery, bank, gallery_bank)
     if declared.adapts and model.frozen:
-        others = ", ".join(name for name, entry in registry.methods().items() if not entry.adapts)
+        others = ", ".join(name for name, entry in method_registry.methods().items() if not entry.adapts)
         raise ConfigError(f"{declared.name} adapts weights, and this encoder is frozen; methods for it: {others}")
     if declared.needs_one_vector and model.pooling is not None:
         raise ConfigError(f"{declared.name} needs one vector per video, and X-Pool pools frames for each text")
@@ -94,7 +94,7 @@ def adapt(
             model,
             encoded,
             steps=steps,
-            values=registry.effective(method, given, direction, len(encoded)),
+            values=method_registry.effective(method, given, direction, len(encoded)),
             seed=seed,
             precision=precision,
             bank=None if bank is None else _encoded(model, bank, other),
@@ -116,7 +116,7 @@ def adapt(
 
 
 def _check_inputs(
-    method: registry.Method, direction: Direction, gallery: object, bank: object, gallery_bank: object
+    method: method_registry.Method, direction: Direction, gallery: object, bank: object, gallery_bank: object
 ) -> None:
     """Raise `ConfigError` for a gallery of the other direction, or a bank that is missing or not used."""
     for what, items in (("gallery", gallery), ("gallery bank", gallery_bank)):
@@ -158,7 +158,7 @@ def scores_of_features(
     features of training queries, `gallery_bank` of items of the gallery's kind; each is used by the methods that take
     it. Raises `ConfigError` for a method that is unknown, adapts weights, or lacks its bank.
     """
-    declared = registry.method(method)
+    declared = method_registry.method(method)
     asking: Direction = "t2v" if direction == "v2t" else "v2t"  # the direction in which the queries are a gallery
     norm = nn.LayerNorm(1)
     similarities = adapt(

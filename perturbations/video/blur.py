@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import REACH, SIGMA_OF_TAPS, Joint, Range, whole
-from perturbations.video.kernel import Apply, Kernel
+from perturbations.base.kernel import Apply, Kernel
 
 _Levels = NDArray[np.uint16] | NDArray[np.float32]
 

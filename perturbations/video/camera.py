@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import Choice, Range, whole
-from perturbations.video.kernel import Apply, Kernel, Shape, draw_unit
+from perturbations.base.kernel import Apply, Kernel, Shape, draw_unit
 
 
 def static_rotate(drawn: None, num_frames: int, height: int, width: int, *, degrees: float) -> Apply:

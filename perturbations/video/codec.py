@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from perturbations.base.bounds import Choice, whole
-from perturbations.video.kernel import Kernel
+from perturbations.base.kernel import Kernel
 
 Arguments = dict[str, str | int | Fraction]
 """Of ffmpeg-python's output; a fraction is a share of the bitrate of the source's file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Apply
+from perturbations.base.kernel import Apply
 from perturbations.video.temporal import FrameOrder
 
 

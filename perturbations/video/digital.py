@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import Range, whole
-from perturbations.video.kernel import Apply, Kernel
+from perturbations.base.kernel import Apply, Kernel
 
 _Matrix = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import SHARE, Choice, Joint, Range
-from perturbations.video.kernel import Apply, Kernel
+from perturbations.base.kernel import Apply, Kernel
 
 _RANKS = 1 << 16
 

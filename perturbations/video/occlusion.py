@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from perturbations.base.arrays import SAMPLED, Image, uniform_indices
 from perturbations.base.bounds import SHARE
-from perturbations.video.kernel import Apply, Kernel
+from perturbations.base.kernel import Apply, Kernel
 
 _MOST_MOVED = 5
 """Pixels: the largest step of a rectangle in a frame without a box."""

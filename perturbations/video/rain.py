@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Apply
+from perturbations.base.kernel import Apply
 
 _MOST_DROPS = 0.01
 """Per pixel: as many are drawn."""

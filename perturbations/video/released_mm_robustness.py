@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import Joint, whole
+from perturbations.base.kernel import Apply, FrameFunction, Kernel, Shape
 from perturbations.video import blur, digital, frost, noise, style, weather
-from perturbations.video.kernel import Apply, FrameFunction, Kernel, Shape
 
 _Places = NDArray[np.int64]
 

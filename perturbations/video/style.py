@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import SHARE
-from perturbations.video.kernel import Batched, FrameFunction, Kernel
+from perturbations.base.kernel import Batched, FrameFunction, Kernel
 
 _Floats = npt.NDArray[np.float32]
 _Paint = Callable[[Image, float], Image]

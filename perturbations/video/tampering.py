@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from perturbations.base.arrays import Image
-from perturbations.video.kernel import Apply
+from perturbations.base.kernel import Apply
 from perturbations.video.temporal import FrameOrder
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from perturbations.base.arrays import SAMPLED, uniform_indices
 from perturbations.base.bounds import SHARE, Choice, whole
 from perturbations.base.errors import MediaError
-from perturbations.video.kernel import Kernel, draw_unit
+from perturbations.base.kernel import Kernel, draw_unit
 
 FrameOrder = npt.NDArray[np.int64]
 

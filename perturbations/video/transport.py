@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
+from perturbations.base.kernel import Apply
 from perturbations.video.codec import Arguments, x264
-from perturbations.video.kernel import Apply
 
 _PACKET = 188
 _VIDEO = 0x100

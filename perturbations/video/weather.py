@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import SAMPLED, Image, uniform_indices
 from perturbations.base.bounds import REACH, SHARE, SIGMA_OF_TAPS, Bounds, Range
-from perturbations.video.kernel import Apply, Kernel
+from perturbations.base.kernel import Apply, Kernel
 
 _Plane = NDArray[np.float64]
 

@@ -1,13 +1,13 @@
-# What all rules share. Their functions are those of CorpusRules (perturbations/corpus/rules.py), EvaluationRules, SplitRules.
+# What all rules share. Their functions are those of CorpusRules (perturbations/corpus/plan/corpus_rules.py), EvaluationRules, SplitRules.
 from functools import cache, partial
 
 from snakemake.logging import logger
 
 from perturbations.base import shown
 from perturbations.base.errors import PerturbationError
-from perturbations.corpus import targets
-from perturbations.models.guides.registry import ANALYSES
-from perturbations.report import run_lines
+from perturbations.corpus.plan import targets
+from perturbations.models.guides.guide_registry import ANALYSES
+from perturbations.corpus import run_lines
 
 # The profiles let Snakemake print little; this prints the jobs of a run, how far it is, and what failed.
 run_lines.add_to(logger)
@@ -24,7 +24,7 @@ wildcard_constraints:
 
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). The command is next to the Python that runs
 # Snakemake, which starts itself as a module for jobs on other machines: not the `snakemake` of a stranger's folder.
-COMMAND_PATH = paths.shell_prefix(Path(sys.executable))
+COMMAND_PATH = folders.shell_prefix(Path(sys.executable))
 if os.environ.setdefault("PYTHONSAFEPATH", "jobs") == "jobs":
     COMMAND_PATH += "unset PYTHONSAFEPATH; "
 shell.prefix(COMMAND_PATH)
@@ -67,15 +67,15 @@ def stored(marker):
 
 def list_failures():
     """At the run's end, list what failed."""
-    from perturbations.report import status
+    from perturbations.corpus import run_status
 
-    if failures := status.failures(status.collect(CONFIG.at(""))):
+    if failures := run_status.failures(run_status.collect(CONFIG.at(""))):
         say(f"In {PREFIX}:\n{failures}" if PREFIX.parts else failures)
 
 
 def write_index():
     """At the run's end, a failed one too, write the page of all pages."""
-    from perturbations.report import index
+    from perturbations.pages import index
 
     try:
         say(f"Pages: {index.index(CONFIG.at(''))}")
@@ -85,7 +85,7 @@ def write_index():
 
 def print_roots():
     """At the run's end, print the digests by which `perturb verify --root` knows what was made."""
-    from perturbations.report import index
+    from perturbations.pages import index
 
     for line in index.roots(CONFIG.at("manifests")):
         say(line)

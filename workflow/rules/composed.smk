@@ -1,6 +1,6 @@
 # Splits for retrieval by a clip and an instruction. Instructions are perturbed by the rules `texts` and `texts_manifest`, as
 # the captions of the collection <dataset>/composed, and evaluated by the rule `evaluate`.
-from perturbations.composed.rules import SplitRules
+from perturbations.composed.split_rules import SplitRules
 
 SPLITS = SplitRules(JOBS)
 

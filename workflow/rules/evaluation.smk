@@ -1,7 +1,7 @@
 # Retrieval on the corpora: without adaptation (evaluate_<dataset>), with test-time adaptation (tta_<dataset>), and by a
 # clip and an instruction (composed_<dataset>, egocvr).
-from perturbations.evaluation.rows import KINDS
-from perturbations.evaluation.rules import EvaluationRules
+from perturbations.evaluation.result_rows import KINDS
+from perturbations.evaluation.plan.evaluation_rules import EvaluationRules
 
 EVALUATION = EvaluationRules(JOBS, requested_targets)
 

@@ -18,11 +18,11 @@ if ABSENT := [name for name in ("duckdb", "jinja2", "pyarrow") if find_spec(name
 
     raise SystemExit(f"This workflow needs {', '.join(ABSENT)}: {installation('workflow')}")
 
-from perturbations.base import things
+from perturbations.base import plugins
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
-from perturbations.corpus import paths
-from perturbations.corpus.rules import CorpusRules, doubled, user_mistakes
+from perturbations.corpus.plan import folders
+from perturbations.corpus.plan.corpus_rules import CorpusRules, doubled, user_mistakes
 
 
 include: "mixes.smk"
@@ -54,9 +54,9 @@ configfile: "config.yaml"
 
 with user_mistakes():
     CONFIG = config_file.parse(config, WRITTEN, PREFIX, sys.argv[1:])
-    paths.check_folders(CONFIG.at(""))
-    paths.check_own_folder()
-    things.record(CONFIG.plugins, CONFIG.at(""))
+    folders.check_folders(CONFIG.at(""))
+    folders.check_own_folder()
+    plugins.record(CONFIG.plugins, CONFIG.at(""))
 
 
 include: "common.smk"

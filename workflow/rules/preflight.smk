@@ -3,11 +3,11 @@ from contextlib import chdir
 
 
 def check_before():
-    from perturbations.report import check
+    from perturbations.corpus import check_before_a_run
 
     # No job has begun, so nothing else looks where the process is.
     with user_mistakes(), chdir(CONFIG.at("")):
-        summary = check.check(CONFIG, JOBS.requested)
+        summary = check_before_a_run.check(CONFIG, JOBS.requested)
         for line in summary.text():
             say(shown.line(line))
         summary.raise_errors()

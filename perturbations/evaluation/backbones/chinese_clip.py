@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations.evaluation.backbones.registry import Backbone
+from perturbations.evaluation.backbones.backbone_registry import Backbone
 
 BACKBONE = Backbone(
     name="chinese_clip",

@@ -5,7 +5,7 @@ SigLIP 2's folders of one resolution, such as google/siglip2-base-patch16-224, a
 
 from __future__ import annotations
 
-from perturbations.evaluation.backbones.registry import Backbone
+from perturbations.evaluation.backbones.backbone_registry import Backbone
 
 BACKBONE = Backbone(
     name="siglip",

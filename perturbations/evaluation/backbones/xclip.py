@@ -5,7 +5,7 @@ Its own classification adds prompts to each text for each video. Retrieval takes
 
 from __future__ import annotations
 
-from perturbations.evaluation.backbones.registry import Backbone
+from perturbations.evaluation.backbones.backbone_registry import Backbone
 
 BACKBONE = Backbone(
     name="xclip",

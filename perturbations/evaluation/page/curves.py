@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 
 from perturbations.base import shown
-from perturbations.evaluation.page.names import RetrievalChoice, in_order, needs_all_queries, row_names
+from perturbations.evaluation.page.displayed_names import RetrievalChoice, in_order, needs_all_queries, row_names
+from perturbations.evaluation.page.page_tables import Figure
 from perturbations.evaluation.page.scores import Scores, mean_of
-from perturbations.evaluation.page.tables import Figure
-from perturbations.tta.methods.registry import baseline
+from perturbations.tta.methods.method_registry import baseline
 
 _COLOURS = ("#1b1d21", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07a00", "#6b4ba1", "#8b929c")
 _MARKERS = "so^DvPX<*"

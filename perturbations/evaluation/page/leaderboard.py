@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from perturbations.evaluation.page.names import (
+from perturbations.evaluation.page.displayed_names import (
     RetrievalChoice,
     in_order,
     method_label,
@@ -15,6 +15,7 @@ from perturbations.evaluation.page.names import (
     row_names,
     titled,
 )
+from perturbations.evaluation.page.page_tables import Cell, PagePart, PageTable, Section, cell_of, number
 from perturbations.evaluation.page.scores import (
     RECALLS,
     Estimate,
@@ -25,12 +26,11 @@ from perturbations.evaluation.page.scores import (
     mean_of,
     span_of,
 )
-from perturbations.evaluation.page.tables import Cell, PagePart, PageTable, Section, cell_of, number
+from perturbations.evaluation.result_rows import RANKS
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import RANKS
-from perturbations.manifest import layout
+from perturbations.manifest import manifest_paths
 from perturbations.retrieval.bootstrap import separable
-from perturbations.tta.methods import registry as methods
+from perturbations.tta.methods import method_registry as methods
 
 METRICS = {
     "recall_at_1": "R@1",
@@ -316,8 +316,8 @@ def _warnings(models: Sequence[Scores], suite: str, boards: Sequence[pd.DataFram
         yield "The models were not asked the same queries in equal galleries: their numbers do not compare."
     if missing := [scores.model for scores in models if not scores.sampled]:
         yield (
-            f"No intervals for {', '.join(missing)}: no {layout.name(RANKS.name)} was given beside its results. "
-            "Run its evaluation again for one; mteb writes none."
+            f"No intervals for {', '.join(missing)}: no {manifest_paths.name(RANKS.name)} was given beside its "
+            "results. Run its evaluation again for one; mteb writes none."
         )
 
 

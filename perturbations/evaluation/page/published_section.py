@@ -17,14 +17,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from perturbations.base.shown import plural
+from perturbations.evaluation.page.displayed_names import SIDES, method_label, titled
 from perturbations.evaluation.page.leaderboard import METRICS
-from perturbations.evaluation.page.names import SIDES, method_label, titled
+from perturbations.evaluation.page.page_tables import Cell, PagePart, PageTable, Section, number
 from perturbations.evaluation.page.scores import Estimate, IntervalSpan, Scores, mean_of, run_of, span_of
-from perturbations.evaluation.page.tables import Cell, PagePart, PageTable, Section, number
-from perturbations.evaluation.protocols import registry as protocols
-from perturbations.evaluation.protocols.registry import EvaluationProtocol
-from perturbations.evaluation.rows import CLEAN_SCENARIO, ScenarioKey
-from perturbations.evaluation.stated import (
+from perturbations.evaluation.published import protocols
+from perturbations.evaluation.published.protocols import EvaluationProtocol
+from perturbations.evaluation.published.verdict import (
     RUN_KEY,
     Part,
     counted,
@@ -35,8 +34,9 @@ from perturbations.evaluation.stated import (
     parts_of,
     sizes_differ,
 )
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.retrieval import gamma_a, gamma_r, mmi
-from perturbations.suites.published import Published
+from perturbations.suites.published_cells import Published
 
 FORMULAS: Mapping[str, tuple[str, Callable[..., object]]] = {
     "gamma_a": ("absolute robustness", gamma_a),

@@ -15,10 +15,17 @@ from numpy.typing import NDArray
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.page.names import declared_by, groups, in_order, label, needs_all_queries, setting_of
-from perturbations.evaluation.page.tables import number
+from perturbations.evaluation.page.displayed_names import (
+    declared_by,
+    groups,
+    in_order,
+    label,
+    needs_all_queries,
+    setting_of,
+)
+from perturbations.evaluation.page.page_tables import number
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, RANKS, ScenarioKey
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.evaluation.rows import CLEAN_SCENARIO, RANKS, ScenarioKey
 from perturbations.manifest import parquet
 from perturbations.retrieval.bootstrap import (
     draws,
@@ -28,7 +35,7 @@ from perturbations.retrieval.bootstrap import (
     separable,
     share_interval,
 )
-from perturbations.tta.methods import registry as methods_registry
+from perturbations.tta.methods import method_registry as methods_registry
 
 RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
 _DRAWN = {**RECALLS, "recall_at_2": 2, "recall_at_3": 3}

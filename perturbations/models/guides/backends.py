@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from perturbations.base.settings import Device, Strict
-from perturbations.models.guides import registry as guides
+from perturbations.models.guides import guide_registry as guides
 from perturbations.models.guides.donor import OfflineEmbedding, PretrainedEmbedding
 from perturbations.models.guides.frost import Frost
+from perturbations.models.guides.guide_registry import GuideSettings
 from perturbations.models.guides.main_object import OfflineMainObject, PretrainedMainObject
-from perturbations.models.guides.registry import GuideSettings
 from perturbations.models.guides.style import OfflineStyle, PretrainedStyle
 
 

@@ -19,13 +19,12 @@ from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, ticking, ticking_on
 from perturbations.base.records import Record, canonical, digest
 from perturbations.base.settings import Strict
-from perturbations.manifest.kinds import COMPLETE, AnalysisRow
+from perturbations.manifest.rows import COMPLETE, AnalysisRow
+from perturbations.media.clean_clip import CleanClip
 from perturbations.media.clip import MediaClip
-from perturbations.media.footage import CleanClip
 from perturbations.models import clip_model
 from perturbations.models.analysis import descriptor, neighbours
-from perturbations.models.guides.main_object import parse_result
-from perturbations.models.guides.registry import (
+from perturbations.models.guides.guide_registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
@@ -36,6 +35,7 @@ from perturbations.models.guides.registry import (
     Parameters,
     analysis,
 )
+from perturbations.models.guides.main_object import parse_result
 
 # --- configuration ---------------------------------------------------------------------------------------------------
 

@@ -13,10 +13,10 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.records import canonical
 from perturbations.base.settings import Strict
-from perturbations.manifest.kinds import AnalysisRow
+from perturbations.manifest.rows import AnalysisRow
 from perturbations.media import stills
-from perturbations.media.footage import CleanClip
-from perturbations.models.guides.registry import Facts, GuideRecipe, GuideSettings, Known, Parameters
+from perturbations.media.clean_clip import CleanClip
+from perturbations.models.guides.guide_registry import Facts, GuideRecipe, GuideSettings, Known, Parameters
 
 _FIRST = 5
 """The photographs, in the order of their names, that MM-Robustness' code chooses from."""

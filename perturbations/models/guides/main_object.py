@@ -17,11 +17,11 @@ from perturbations.base.arrays import SAMPLED, Image, uniform_indices
 from perturbations.base.progress import Tick, ticking, ticking_on
 from perturbations.base.records import canonical, parse_record
 from perturbations.base.settings import ModelName, Strict
-from perturbations.manifest.kinds import AnalysisRow
-from perturbations.media.footage import CleanClip
+from perturbations.manifest.rows import AnalysisRow
+from perturbations.media.clean_clip import CleanClip
 from perturbations.models import captioner, nouns, owlv2, yolo_world
 from perturbations.models.analysis import saliency, tracking
-from perturbations.models.guides.registry import (
+from perturbations.models.guides.guide_registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,

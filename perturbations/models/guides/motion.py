@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 
 from perturbations.base import storage
 from perturbations.base.progress import Tick, ticking
-from perturbations.manifest.kinds import AnalysisRow
+from perturbations.manifest.rows import AnalysisRow
+from perturbations.media.clean_clip import CleanClip
 from perturbations.media.clip import uniform_indices
-from perturbations.media.footage import CleanClip
-from perturbations.models.analysis import motion
-from perturbations.models.analysis.motion import FrameMotion
-from perturbations.models.guides.registry import (
+from perturbations.models.analysis import motion_field
+from perturbations.models.analysis.motion_field import FrameMotion
+from perturbations.models.guides.guide_registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
@@ -34,12 +34,12 @@ def _analyse(
     only = set(uniform_indices(recipe.num_frames, clip.num_frames)) if recipe.num_frames else None
     about = {"recipe": recipe.text, "source_sha256": clip.sha256}
     with storage.atomic_path(file) as temporary:
-        motion.write(temporary, _motions(clip, only, tick), about)
+        motion_field.write(temporary, _motions(clip, only, tick), about)
         return {"backend": "{}", "bytes": temporary.stat().st_size, "sha256": storage.sha256(temporary)}
 
 
 def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Iterator[tuple[int, FrameMotion]]:
-    follower = motion.Follower()
+    follower = motion_field.Follower()
     for frame in ticking(clip.frames(follower.needed(only)), tick):
         follower.show(frame.image, frame.position)
         if only is None or frame.position in only:
@@ -68,7 +68,7 @@ class MotionGuide(GuideRecipe):
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> object:
         """The function position -> motion: from the analysis's file, or without one from the frames as they come."""
-        return motion.Follower() if kept is None else motion.reader(kept, clip.height, clip.width)
+        return motion_field.Follower() if kept is None else motion_field.reader(kept, clip.height, clip.width)
 
 
 GUIDES = {"motion": MotionGuide}

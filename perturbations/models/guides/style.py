@@ -15,11 +15,11 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.records import canonical
 from perturbations.base.settings import Strict
-from perturbations.manifest.kinds import AnalysisRow
+from perturbations.manifest.rows import AnalysisRow
 from perturbations.media import stills
-from perturbations.media.footage import CleanClip
+from perturbations.media.clean_clip import CleanClip
 from perturbations.models import adain
-from perturbations.models.guides.registry import Facts, GuideRecipe, GuideSettings, Known, Parameters
+from perturbations.models.guides.guide_registry import Facts, GuideRecipe, GuideSettings, Known, Parameters
 from perturbations.video import procedural_styles, style
 from perturbations.video.style import Painter
 

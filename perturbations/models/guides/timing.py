@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.media.footage import CleanClip, times_of
-from perturbations.models.guides.registry import Facts, GuideRecipe
+from perturbations.media.clean_clip import CleanClip, times_of
+from perturbations.models.guides.guide_registry import Facts, GuideRecipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.base.errors import AnnotationError, short
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import AnnotationPlace, Collector
 from perturbations.datasets.parsing import whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 from perturbations.questions.table import Entry, add_all, entries
 
 FOLDERS = {

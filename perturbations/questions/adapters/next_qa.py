@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field
 
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import Collector
 from perturbations.datasets.parsing import table, whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 from perturbations.questions.table import add_all, entries
 
 _OPTIONS = ("a0", "a1", "a2", "a3", "a4")

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import Field
 
 from perturbations.base.errors import short
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import AnnotationPlace, Collector
 from perturbations.datasets.parsing import whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 from perturbations.questions.table import add_all, entries
 
 

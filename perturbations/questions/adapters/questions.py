@@ -9,8 +9,8 @@ from typing import Any
 
 from perturbations.base.errors import AnnotationError
 from perturbations.datasets import parsing
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, split_of
 from perturbations.datasets.listing import AnnotationPlace, Collector
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
 from perturbations.questions.table import add_all, entries
 
 _TEXTS, _NEEDED = ("question_id", "video"), ("question", "answer")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
 from perturbations.datasets.parsing import parquet
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 from perturbations.questions.table import add_all, entries
 
 _TEXTS = ("question_id", "videoID", "duration", "domain", "sub_category", "task_type")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perturbations.base.bounds import whole
 from perturbations.tta.methods.dual_is import BANKS
-from perturbations.tta.methods.registry import Batches, BatchScores, Method, Parameter, Task
+from perturbations.tta.methods.method_registry import Batches, BatchScores, Method, Parameter, Task
 
 
 def _dual_dis(task: Task, batches: Batches) -> BatchScores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations.tta.methods.registry import Batches, BatchScores, Method, Task
+from perturbations.tta.methods.method_registry import Batches, BatchScores, Method, Task
 from perturbations.tta.methods.sinkhorn import TRANSPORT
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations.tta.methods.registry import (
+from perturbations.tta.methods.method_registry import (
     FLAG,
     HSM,
     RELIABLE,

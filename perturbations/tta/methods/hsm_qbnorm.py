@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perturbations.tta.methods import qbnorm
-from perturbations.tta.methods.registry import HSM, Batches, BatchScores, Method, Task, Tensor
+from perturbations.tta.methods.method_registry import HSM, Batches, BatchScores, Method, Task, Tensor
 
 
 def _hsm_qbnorm(task: Task, batches: Batches) -> BatchScores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.base.bounds import Range
-from perturbations.tta.methods.registry import Batches, BatchScores, Method, Parameter, Task
+from perturbations.tta.methods.method_registry import Batches, BatchScores, Method, Parameter, Task
 
 
 def _inverted_softmax(task: Task, batches: Batches) -> BatchScores:

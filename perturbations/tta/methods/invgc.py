@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.base.bounds import SHARE, Range
-from perturbations.tta.methods.registry import FLAG, Batches, BatchScores, Method, Parameter, Task
+from perturbations.tta.methods.method_registry import FLAG, Batches, BatchScores, Method, Parameter, Task
 
 
 def _invgc(task: Task, batches: Batches) -> BatchScores:

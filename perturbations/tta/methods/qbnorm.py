@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.base.bounds import Range, whole
-from perturbations.tta.methods.registry import FLAG, Batches, BatchScores, Method, Parameter, Task, Tensor
+from perturbations.tta.methods.method_registry import FLAG, Batches, BatchScores, Method, Parameter, Task, Tensor
 
 
 def _qbnorm(task: Task, batches: Batches) -> BatchScores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations.tta.methods.registry import Batches, BatchScores, Method, Task, Tensor
+from perturbations.tta.methods.method_registry import Batches, BatchScores, Method, Task, Tensor
 
 _LOG_GAMMA = -1.0  # gamma = 1/e
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perturbations.base.bounds import SHARE, Range
-from perturbations.tta.methods.registry import Batches, BatchScores, Method, Parameter, Task, Tensor
+from perturbations.tta.methods.method_registry import Batches, BatchScores, Method, Parameter, Task, Tensor
 
 if TYPE_CHECKING:
     from perturbations.tta.gallery import Comparison

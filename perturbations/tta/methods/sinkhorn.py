@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.base.bounds import Range, whole
-from perturbations.tta.methods.registry import Batches, BatchScores, Method, Parameter, Task
+from perturbations.tta.methods.method_registry import Batches, BatchScores, Method, Parameter, Task
 
 
 def _sinkhorn(task: Task, batches: Batches) -> BatchScores:

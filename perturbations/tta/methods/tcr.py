@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.base.bounds import whole
-from perturbations.tta.methods.registry import RELIABLE, Batches, BatchScores, Method, Parameter, Task, Tensor
+from perturbations.tta.methods.method_registry import RELIABLE, Batches, BatchScores, Method, Parameter, Task, Tensor
 
 
 def _tcr(task: Task, batches: Batches) -> BatchScores:

@@ -1,0 +1,78 @@
+"""The command that writes features of a corpus, for `score`: encode."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perturbations.base import shown
+from perturbations.base.project import need_models
+from perturbations.base.readers import READERS
+from perturbations.cli.arguments import Commands, add_command, positive
+
+if TYPE_CHECKING:
+    pass
+
+_log = logging.getLogger("perturbations")
+
+
+def add(commands: Commands) -> None:
+    """Declare the command of this file."""
+    parser = add_command(commands, "encode", _encode, "write the features of a corpus's clips or captions, for `score`")
+    parser.add_argument(
+        "manifests",
+        nargs="+",
+        type=Path,
+        help="sources, videos, mixes or captions manifests, clean and perturbed; or folders of parts below work/",
+    )
+    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or downloaded name")
+    parser.add_argument("--revision", help="its commit")
+    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
+    parser.add_argument("--num-frames", type=positive, default=12, help="per clip, evenly spread; default: 12")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
+    parser.add_argument(
+        "--perplexity",
+        action="store_true",
+        help="of perturbed captions, instead of features: how improbable they are to a causal language model",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the folder, of `clips` and `captions`")
+
+
+def _encode(options: argparse.Namespace) -> int:
+    need_models()
+    if options.perplexity:
+        return _perplexity(options)
+    from perturbations.evaluation.models import encoder_loading
+    from perturbations.evaluation.run import feature_encoding
+
+    how = {name: getattr(options, name) for name in ("revision", "num_frames", "checkpoint", "device")}
+    loaded = encoder_loading.load(options.pretrained, **how)
+    for written in feature_encoding.write(
+        options.manifests, options.output, loaded, options.num_frames, options.reader
+    ):
+        print(shown.line(written))
+    return 0
+
+
+def _perplexity(options: argparse.Namespace) -> int:
+    """Write `perplexity.csv`: a line per perturbation and severity, and one of the originals."""
+    from perturbations.base import storage
+    from perturbations.evaluation.models import perplexity
+    from perturbations.manifest import files
+    from perturbations.manifest.rows import TEXTS
+    from perturbations.models import language_model
+
+    manifests = [files.read_part(path, TEXTS) for path in options.manifests]
+    model = language_model.load(options.pretrained, revision=options.revision, device=options.device)
+    table = perplexity.of_rows(chain.from_iterable(manifests), model.perplexity)
+    for row in table.itertuples():
+        left = "" if row.above == 1 else f", {row.mean_below:.1f} without"
+        above = f"{row.above:.1%} above {perplexity.OUTLIER:.0f}"
+        print(shown.line(f"{row.perturbation} {row.severity}: {row.mean:.1f}; {above}{left}"))
+    table.insert(0, "model", model.source)
+    storage.write_text(options.output / "perplexity.csv", table.to_csv(index=False))
+    return 0

@@ -1,0 +1,54 @@
+"""The command that writes the page of results: report."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perturbations.base.errors import ConfigError
+from perturbations.cli.arguments import Commands, add_command
+from perturbations.manifest import manifest_paths
+
+if TYPE_CHECKING:
+    pass
+
+_log = logging.getLogger("perturbations")
+
+
+def add(commands: Commands) -> None:
+    """Declare the command of this file."""
+    parser = add_command(commands, "report", _report, "write one HTML page of the results")
+    parser.add_argument(
+        "--results",
+        nargs="*",
+        default=[],
+        type=Path,
+        help="manifests of results, folders that hold them, as of `score` and `answers`, and mteb's .json",
+    )
+    parser.add_argument(
+        "--ranks", nargs="*", default=[], type=Path, help="manifests of their ranks; results without have no intervals"
+    )
+    parser.add_argument(
+        "--datasets", nargs="*", default=[], help="datasets whose corpora are described: what is complete and left out"
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
+
+
+def _report(options: argparse.Namespace) -> int:
+    from perturbations.evaluation import evaluation_jobs
+    from perturbations.manifest import files
+
+    if not options.results and not options.datasets:
+        raise ConfigError("give --results, or --datasets, or both")
+    folders = [path for path in options.results if path.is_dir()]
+    results = [path / manifest_paths.name("results") if path in folders else path for path in options.results]
+    answers = [path for path in results if path.suffix == ".parquet" and files.kind_of(path).name == "answer_results"]
+    folders = [folder for folder in folders if folder / manifest_paths.name("results") not in answers]
+    ranks = [*options.ranks, *(folder / manifest_paths.name("ranks") for folder in folders)]
+    results = [path for path in results if path not in answers]
+    evaluation_jobs.results_page(
+        datasets=options.datasets, results=results, ranks=ranks, page=options.output, answers=answers
+    )
+    return 0

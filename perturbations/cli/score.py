@@ -1,0 +1,155 @@
+"""The command that scores features from anywhere: score."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perturbations.base import shown
+from perturbations.base.errors import ConfigError
+from perturbations.base.project import need_models
+from perturbations.cli.arguments import Commands, add_command, positive
+from perturbations.corpus.jobs.job_metadata import provenance
+from perturbations.manifest import manifest_paths
+
+if TYPE_CHECKING:
+    from perturbations.evaluation.result_rows import RankRow, ResultRow
+
+_log = logging.getLogger("perturbations")
+
+_WORDS = ("instruction", "tfcvr", "gt")
+_STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")
+
+
+def add(commands: Commands) -> None:
+    """Declare the command of this file."""
+    parser = add_command(commands, "score", _score, "results, ranks and a page of features that any program computed")
+    parser.add_argument(
+        "queries",
+        nargs="?",
+        type=Path,
+        help="features by id (.npz or .pt of `ids` and `features`, .safetensors, .parquet, .csv, or .npy beside a CSV "
+        "of ids), or a folder of clean.npz and SUITE/PERTURBATION/SEVERITY.npz; composed: those of the texts, by text",
+    )
+    parser.add_argument(
+        "gallery", nargs="?", type=Path, help="the same of the gallery; composed: of the clips, by name"
+    )
+    parser.add_argument(
+        "--similarities",
+        type=Path,
+        metavar="FILE.npz",
+        help="instead of features: `queries`, `gallery` (ids) and `similarities` (N x M), or a folder of such files",
+    )
+    parser.add_argument(
+        "--direction",
+        choices=("t2v", "v2t", "t2i", "i2t", "composed"),
+        default="t2v",
+        help="which side the queries are of; t2i and i2t are t2v and v2t, of pictures",
+    )
+    parser.add_argument(
+        "--relevant",
+        type=Path,
+        metavar="FILE",
+        help="the dataset's qrels.parquet, or a table of query_id,gallery_id pairs; default: equal ids",
+    )
+    parser.add_argument(
+        "--choices",
+        type=Path,
+        metavar="FILE.csv",
+        help="multiple choice: query_id,gallery_id pairs, the items that a query chooses among; R@1 is the accuracy",
+    )
+    parser.add_argument(
+        "--sides",
+        nargs="+",
+        choices=("query", "gallery", "both"),
+        help="perturbed sides; default: query and gallery, and query for similarities",
+    )
+    parser.add_argument("--methods", nargs="+", default=[], metavar="NAME", help="methods on similarities; need torch")
+    parser.add_argument("--bank", type=Path, help="features of training queries, for methods with a bank")
+    parser.add_argument(
+        "--gallery-bank", type=Path, help="features of items of the gallery's kind; default: the gallery"
+    )
+    parser.add_argument("--top-k", type=positive, help="how many items that a query retrieved first are kept in ranks")
+    parser.add_argument(
+        "--protocol", metavar="NAME", help="the published protocol that was followed: its values beside"
+    )
+    parser.add_argument("--dataset", default="features", help="its name in tables; default: features")
+    parser.add_argument("--model", default="features", help="its name in tables; default: features")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("scored"), help="the folder of results, ranks and page"
+    )
+    composed = parser.add_argument_group("composed retrieval")
+    composed.add_argument(
+        "--split", type=Path, help="the CSV of EgoCVR or WebVid-CoVR, or a folder of a split's manifests"
+    )
+    composed.add_argument(
+        "--first-stage",
+        nargs="+",
+        metavar=("NAME", "FILE"),
+        help="the model that makes shortlists: its name, the features of clips, and perhaps those of texts",
+    )
+    composed.add_argument("--words", nargs="+", choices=_WORDS, help="default: all that every query has")
+    composed.add_argument("--strategies", nargs="+", choices=_STRATEGIES, default=_STRATEGIES, help="default: all")
+    composed.add_argument("--galleries", nargs="+", metavar="NAME", help="default: all")
+    composed.add_argument("--frames", choices=("mean", "middle"), default="mean", help="of clips with several features")
+    composed.add_argument("--shortlist", type=positive, default=15, help="clips that a first stage keeps; default: 15")
+    composed.add_argument("--deduplicate", action="store_true", help="leave out distractors of the same moment")
+
+
+def _score(options: argparse.Namespace) -> int:
+    from perturbations.evaluation import result_sets
+    from perturbations.evaluation.features import feature_scores
+    from perturbations.evaluation.plan.evaluation_settings import direction_of_clips
+    from perturbations.evaluation.plan.method_settings import AS_IT_IS
+    from perturbations.evaluation.published import protocols
+
+    options.direction = direction_of_clips(options.direction)
+    if options.methods:
+        need_models("torch")
+    if options.protocol is not None:
+        protocols.protocol(options.protocol)
+    given = [path for path in (options.queries, options.gallery) if path is not None]
+    if len(given) != (0 if options.similarities else 2):
+        raise ConfigError("give the features of the queries and of the gallery, or --similarities alone")
+    if options.direction == "composed":
+        from perturbations.evaluation.composed import composed_scores
+
+        (rows, ranks), asked = composed_scores.scored(options)
+        write(options.output, rows, ranks, asked)
+        return 0
+    if options.similarities and (options.methods or options.bank or options.gallery_bank):
+        raise ConfigError("--methods and their banks need the features of the queries and of the gallery")
+    if options.split or options.first_stage:
+        raise ConfigError(f"--split and --first-stage are of composed retrieval, not of {options.direction}")
+    rows, ranks = feature_scores.scored(options)
+    write(options.output, rows, ranks)
+    for row in rows:
+        scenario = "clean" if row.side == "none" else result_sets.scenario_name(row)
+        recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
+        if options.choices is not None:
+            recalls = f"accuracy {row.recall_at_1:.1f}"
+        counts = f"{shown.plural(row.queries, 'query')}, {row.missing_queries:,} missing"
+        counts += f", {shown.plural(row.gallery, 'item')}"
+        method = "" if row.method == AS_IT_IS else f", {row.method}"
+        print(f"{scenario}{method}: {recalls} ({counts})")
+    return 0
+
+
+def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], queries: Sequence[Path] = ()) -> None:
+    """Write results, ranks, and their page, into a folder; `queries` are manifests of composed queries."""
+    from perturbations.evaluation.page import evaluation_page
+    from perturbations.evaluation.result_rows import RANKS, RESULTS
+    from perturbations.evaluation.result_sets import check
+    from perturbations.manifest import files
+
+    check(rows)
+    results, of_ranks = (folder / manifest_paths.name(name) for name in ("results", "ranks"))
+    about = {**provenance(results), "root": "."}  # rows of features name no files
+    files.write(results, RESULTS, rows, about)
+    files.write(of_ranks, RANKS, ranks, about)
+    evaluation_page.write(
+        folder / manifest_paths.name("results_page"), results=[results], ranks=[of_ranks], queries=queries
+    )

@@ -1,0 +1,182 @@
+"""Perturbs captions: the generator's key, the backends, the fidelity gate, the results."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from perturbations.base import rng
+from perturbations.corpus.captions.similarities import Similarities
+from perturbations.corpus.plan.recipe import RecipeParameters, entry_of
+from perturbations.manifest.rows import CaptionRow
+from perturbations.models import role_registry as models
+from perturbations.suites import suite_registry
+from perturbations.text import languages
+from perturbations.text.fluency import fluency_change
+from perturbations.text.tokens import differs
+
+# How many captions are in memory, and in the gate, at a time.
+_CHUNK = 1024
+
+TRIES = 100
+"""The most draws of the fidelity gate per caption."""
+
+
+GateOutcome = tuple[str, float | None, int, bool]
+"""The accepted text, or the last try when none was; its similarity, None without a gate; the attempts; accepted?"""
+
+
+@dataclass(frozen=True)
+class PerturbedText:
+    """One perturbed caption.
+
+    Attributes:
+        text: the caption after the perturbation.
+        changed: whether it differs from the original.
+        effective_change: whether it still does after lower-casing and stripping punctuation.
+        unchanged: why it is the original; None where it is changed.
+        similarity: cosine of the two captions' embeddings; None where it is not measured.
+        fluency_change: mean log10 probability per word by a bigram model, less the original's; None without words.
+        attempts: how often the caption was drawn.
+        accepted: whether the gate accepted it; True where there is no
+        backend: the models of the perturbation's roles.
+    """
+
+    text: str
+    changed: bool
+    effective_change: bool
+    unchanged: str | None
+    similarity: float | None
+    fluency_change: float | None
+    attempts: int
+    accepted: bool
+    backend: str
+
+
+def perturb_captions(
+    captions: Iterable[CaptionRow],
+    perturbation: str,
+    severity: int,
+    *,
+    seed: int,
+    dataset: str,
+    variant: str | None = None,
+    backend: str | None = None,
+    parameters: RecipeParameters | None = None,
+    judge: Similarities | None = None,
+) -> Iterator[PerturbedText]:
+    """Perturb captions; the result of a caption does not depend on the others.
+
+    Args:
+        captions: ids and texts.
+        perturbation: `suite/name` of a text perturbation.
+        severity: 1 up to the highest of the perturbation; 0 leaves captions unchanged.
+        seed, dataset: together with a caption's id and the perturbation, the generator's key.
+        variant: which of the suite's variants; None: its first.
+        backend: "offline" (the default) or "pretrained".
+        parameters: the kernel's, in place of the published ones.
+        judge: the similarities of the backend's encoder, which remembers what it computed for calls on the same
+            captions; None: a new one. It changes no result.
+
+    Yields:
+        One result per caption, in order.
+
+    Raises:
+        UnknownPerturbationError: no such perturbation, severity or variant, or it perturbs no text.
+        BackendError: no such backend, or a library, program or file that it needs is missing.
+    """
+    entry = entry_of("text", perturbation, variant)
+    if type(severity) is int and severity == 0:
+        reason = "severity 0 changes nothing"
+        yield from (_result(caption.text, (caption.text, None, 0, True), "none", reason) for caption in captions)
+        return
+    backend = backend or "offline"
+    similarities = None
+    if "similarity" in entry.used_roles:
+        similarities = judge or Similarities(models.load("similarity", backend))
+    values: RecipeParameters = entry.parameters(severity) if parameters is None else parameters
+    roles = {role: models.load(role, backend) for role in entry.roles}
+    made_by = models.names(entry.makers, backend)
+    # Where nothing is random, another try gives the same text.
+    tries = 1 if not entry.gated or (entry.draw == "none" and backend == "offline") else TRIES
+    remaining = iter(captions)
+    while chunk := list(itertools.islice(remaining, _CHUNK)):
+        texts = [caption.text for caption in chunk]
+        for model in roles.values():
+            if hasattr(model, "prepare"):
+                model.prepare(texts)
+        generators = [rng.generator(seed, dataset, caption.caption_id, entry.key) for caption in chunk]
+        draws = [
+            partial(entry.kernel, text, generator, **values, **roles)
+            if languages.is_written_for(entry.languages, text)
+            else partial(str, text)
+            for text, generator in zip(texts, generators, strict=True)
+        ]
+        if similarities is None:
+            outcomes: list[GateOutcome] = [(draw(), None, 1, True) for draw in draws]
+        else:
+            outcomes = first_accepted(texts, draws, similarities, tries)
+        for old, (new, similarity, attempts, accepted) in zip(texts, outcomes, strict=True):
+            outcome = new, similarity, attempts, accepted or not entry.gated
+            yield _result(old, outcome, made_by, reason_of_no_change(entry, old, new))
+
+
+def first_accepted(
+    originals: Sequence[str], draws: Sequence[Callable[[], str]], similarities: Similarities, tries: int
+) -> list[GateOutcome]:
+    """The fidelity gate: for each caption, the first of at most `tries` drawn texts that is similar enough to it.
+
+    It draws again until the caption keeps its topic (Qiu et al., App. 5.3). Embeddings say what a sentence is about and
+    hardly what it claims: a negation passes more often than not (docs/measurements/captions.md).
+    Each round judges together the captions that still wait. A caption's outcome does not depend on the others, as long
+    as its embedding does not.
+
+    Args:
+        originals: the clean captions.
+        draws: for each caption, a function that draws the next perturbed text.
+        similarities: the judge, and its threshold.
+        tries: the largest number of draws per caption.
+    """
+    judged: list[dict[str, float]] = [{text: 1.0} for text in originals]
+    outcomes: dict[int, GateOutcome] = {}
+    waiting = list(range(len(originals)))
+    for attempt in range(1, tries + 1):
+        drawn = {at: draws[at]() for at in waiting}
+        new = [at for at in waiting if drawn[at] not in judged[at]]
+        for at, similarity in zip(new, similarities.of([(originals[at], drawn[at]) for at in new]), strict=True):
+            judged[at][drawn[at]] = similarity
+        for at in waiting:
+            similarity = judged[at][drawn[at]]
+            outcomes[at] = drawn[at], similarity, attempt, similarity >= similarities.threshold
+        waiting = [at for at in waiting if not outcomes[at][-1]]
+        if not waiting:
+            break
+    return [outcomes[at] for at in range(len(originals))]
+
+
+def reason_of_no_change(entry: suite_registry.Perturbation, old: str, new: str) -> str | None:
+    """Why a perturbation gave a caption itself; None where it gave another text."""
+    if new != old:
+        return None
+    if not languages.is_written_for(entry.languages, old):
+        return f"it is made for {entry.languages}"
+    if "translator" in entry.roles:
+        return "the round trip gave the caption back: it is no back-translation"
+    return f"{entry.name} found nothing to change"
+
+
+def _result(old: str, outcome: GateOutcome, made_by: str, reason: str | None) -> PerturbedText:
+    new, similarity, attempts, accepted = outcome
+    return PerturbedText(
+        text=new,
+        changed=new != old,
+        effective_change=differs(old, new),
+        unchanged=reason,
+        similarity=similarity,
+        fluency_change=fluency_change(old, new),
+        attempts=attempts,
+        accepted=accepted,
+        backend=made_by,
+    )

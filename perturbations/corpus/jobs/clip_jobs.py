@@ -1,0 +1,246 @@
+"""The jobs of rules that process a shard of clips: sources, analyses, videos.
+
+They work through the clips in order, quarantine those that fail, and keep finished ones after a kill.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perturbations.base import limits as limits_of_files
+from perturbations.base import storage, supervise
+from perturbations.base.progress import Tick, counted, log_kept
+from perturbations.base.records import canonical
+from perturbations.corpus.plan.recipe import VideoRecipe
+from perturbations.corpus.render import clean_clips
+from perturbations.corpus.render.clean_clips import source_of
+from perturbations.corpus.store import clip_rows, journal, stored_clip
+from perturbations.corpus.store.journal import Journal, Measured
+from perturbations.manifest import files, manifest_paths
+from perturbations.manifest.rows import (
+    ANALYSES,
+    COMPLETE,
+    QUARANTINED,
+    SOURCES,
+    VIDEOS,
+    AnalysisRow,
+    CompleteSource,
+    QuarantineStage,
+    SourceRow,
+    VideoRow,
+)
+from perturbations.media import encoding
+from perturbations.media import sound as sounds
+from perturbations.models.guides.guide_registry import Analysed, Known, parse_analysis
+
+if TYPE_CHECKING:
+    from perturbations.corpus.plan.clip_lists import ListedClip
+
+_log = logging.getLogger("perturbations")
+
+STALL_LIMIT_S = 120.0
+"""Seconds without progress after which a clip is given up, where the job's rule says nothing."""
+NO_LIMITS: Mapping[str, int] = {}
+"""What has the default of each limit of config.yaml."""
+
+
+def sources(
+    *,
+    dataset: str,
+    version: int,
+    drawn: bool,
+    listed: Path,
+    part: Path,
+    timeout_s: float = STALL_LIMIT_S,
+    limits: Mapping[str, int] = NO_LIMITS,
+) -> None:
+    """Decode and describe the clips of a shard; first draw those of a synthetic dataset (`drawn`).
+
+    `version` changes when decoding does.
+    """
+    from perturbations.corpus.plan.clip_lists import ListedClip, read
+    from perturbations.demo.train_encoder import draw
+
+    limits_of_files.use(limits)
+
+    def work(clip: ListedClip, tick: Tick) -> CompleteSource:
+        if drawn:
+            draw(clip.item_id, Path(clip.path))
+        return clean_clips.source_row(dataset, clip, tick)
+
+    clips = read(listed, ListedClip)
+    rows: list[SourceRow] = []
+    count = counted(len(clips), "clips")
+    outcomes = supervise.run(work, clips, stall_limit_s=timeout_s, name=lambda clip: repr(clip.item_id))
+    for clip, row, error in outcomes:
+        count()
+        if row is None:
+            _log.warning("quarantined %r: %s", clip.item_id, error)
+        rows.append(row or clip_rows.quarantined_source(dataset, clip, str(error)))
+    files.write_part(part, SOURCES, rows)
+
+
+def videos(
+    *,
+    recipe: Mapping[str, Any],
+    sources: Path,
+    output: list[Path],
+    timeout_s: float = STALL_LIMIT_S,
+    limits: Mapping[str, int] = NO_LIMITS,
+    analysis: Path | None = None,
+    donors: Path | None = None,
+    whole: list[Path] | None = None,
+    sound: bool = False,
+    tar: bool = False,
+) -> None:
+    """Perturb the clips of a shard by one recipe; those that the journal beside the part has are kept.
+
+    `output` is the part of the manifest and, before it, where clips are stored, their marker in the folder of clips.
+    `analysis` and `donors` hold what a guide needs of the clips, `whole` the videos that clips are cut from. Videos
+    have the sources' `sound`. At the end the files are moved into the shard's tar, where they are to lie in a `tar`.
+    """
+    limits_of_files.use(limits)
+    wanted = VideoRecipe(**recipe)
+    if encoder := wanted.entry.encoder(wanted.params):
+        encoding.check_ffmpeg(encoder)
+    *markers, part = output
+    folder = (markers[0] if markers else part).parent
+    of_donors = [] if donors is None else files.read_part(donors, ANALYSES)
+    known = Known(_by_item(analysis), [row for row in of_donors if row.status == COMPLETE])
+    cut_of = None
+    if wanted.whole_videos:
+        cut_of = clean_clips.cuts_in([row for path in whole or () for row in files.read_part(path, SOURCES)])
+    rows: list[VideoRow] = []
+    expected: list[VideoRow] = []
+    targets: dict[str, Path] = {}
+    suffix = stored_clip.extension(wanted) or ""
+    for source in _complete(sources):
+        target = stored_clip.target_of(wanted, folder, source.item_id)
+        row = clip_rows.expected_video(wanted, source, target.as_posix() if target else None, known, cut_of)
+        targets |= {journal.member_name(source.item_id, suffix): target} if target else {}
+        if row.error is None:
+            expected.append(row)
+        else:
+            _log.warning("quarantined %r: %s", row.item_id, row.error)
+            rows.append(row)
+    # Clips of one video follow each other, because they share its decoded or encoded frames.
+    expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
+
+    def work(row: VideoRow, tick: Tick) -> Measured:
+        analysed = _kept_file(known.rows.get(row.item_id))
+        source = replace(source_of(row, wanted), kept=analysed, scratch=Path(scratch) if row.cut else None)
+        measured = stored_clip.produce(wanted, source, Path(row.path or ""), tick, with_sound=sound)
+        # In the worker, not where results arrive: by then the next clip may have started, and a kill would lose both.
+        finished.add(row.recipe_id, measured)
+        return measured
+
+    with storage.one_job(manifest_paths.journal_of(part)), storage.scratch_directory() as scratch:
+        storage.remove_leftovers(targets.values())
+        finished = Journal(manifest_paths.journal_of(part), {row.recipe_id for row in expected})
+        finished.forget(lambda measured: sounds.is_other(measured.get("audio"), with_sound=sound))
+        held = folder / manifest_paths.name("clip_tar", shard=manifest_paths.shard_of(part))
+        if targets:
+            journal.unpack(held, targets)
+            kept = {Path(row.path or "") for row in expected if row.recipe_id in finished}
+            lacking = {name: path for name, path in targets.items() if path in kept and not path.exists()}
+            for other in folder.glob(manifest_paths.name("clip_tar", shard="*")) if lacking else ():
+                journal.copy_members(other, lacking)  # of a shard that held them before
+        complete, todo = _divided(expected, finished)
+        rows += complete
+        rows += _worked(work, todo, "video", timeout_s)
+        storage.remove_leftovers(targets.values())  # of workers that were killed
+        if tar:
+            rows = journal.pack(held, rows, targets, suffix)
+    files.write_part(part, VIDEOS, rows)
+    for marker in markers:
+        journal.write_marker(marker, rows)
+
+
+def analyses(
+    *,
+    recipe: Mapping[str, Any],
+    sources: Path,
+    part: Path,
+    timeout_s: float = STALL_LIMIT_S,
+    limits: Mapping[str, int] = NO_LIMITS,
+    before: Path | None = None,
+) -> None:
+    """Analyse the clips of a shard; those that the journal beside the part has are kept.
+
+    `before` is the part of the analysis that this one builds on. Beside the part is a folder for the files that an
+    analysis keeps besides its rows.
+    """
+    limits_of_files.use(limits)
+    wanted = parse_analysis(canonical(recipe))
+    clips = {source.item_id: source for source in _complete(sources)}
+    builds_on = _by_item(before)
+    suffix, folder = wanted.declared.extension, part.parent / "files"
+    targets = {item_id: folder / (storage.file_stem(item_id) + suffix) for item_id in clips} if suffix else {}
+    expected = [
+        clip_rows.expected_analysis(wanted, source, targets[item_id].as_posix() if targets else None)
+        for item_id, source in clips.items()
+    ]
+
+    def work(row: AnalysisRow, tick: Tick) -> Analysed:
+        result = wanted.run(source_of(clips[row.item_id]), _file_of(row), builds_on.get(row.item_id), tick)
+        finished.add(row.recipe_id, result)
+        return result
+
+    with storage.one_job(manifest_paths.journal_of(part)):
+        storage.remove_leftovers(targets.values())
+        finished = Journal(manifest_paths.journal_of(part), {row.recipe_id for row in expected})
+        rows, todo = _divided(expected, finished)
+        rows += _worked(work, todo, "analysis", timeout_s)
+        storage.remove_leftovers(targets.values())
+    files.write_part(part, ANALYSES, rows)
+
+
+def _complete(sources: Path) -> list[CompleteSource]:
+    """The clips of a part that can be used."""
+    return [row for row in files.read_part(sources, SOURCES) if isinstance(row, CompleteSource)]
+
+
+def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
+    return {} if path is None else {row.item_id: row for row in files.read_part(path, ANALYSES)}
+
+
+_Item = TypeVar("_Item", VideoRow, AnalysisRow)
+
+
+def _file_of(row: VideoRow | AnalysisRow) -> Path | None:
+    return Path(row.path) if row.path else None
+
+
+def _kept_file(row: AnalysisRow | None) -> Path | None:
+    """The file that an analysis keeps besides its row; None, so that it is computed again, where the file changed."""
+    path = _file_of(row) if row else None
+    return path if row and path and path.is_file() and storage.sha256(path) == row.sha256 else None
+
+
+def _worked(
+    work: Callable[[_Item, Tick], Measured], todo: Sequence[_Item], stage: QuarantineStage, timeout_s: float
+) -> Iterator[_Item]:
+    """The row of each item, for which a child works: complete, or quarantined with the reason."""
+    count = counted(len(todo), "clips")
+
+    def row_of(outcome: tuple[_Item, Measured | None, str | None]) -> _Item:
+        row, result, error = outcome
+        count()
+        if result:
+            return clip_rows.complete(row, result)
+        _log.warning("quarantined %r: %s", row.item_id, error)
+        return replace(row, path=None, status=QUARANTINED, stage=stage, error=error)
+
+    return map(row_of, supervise.run(work, todo, stall_limit_s=timeout_s, name=lambda row: repr(row.item_id)))
+
+
+def _divided(expected: Sequence[_Item], finished: Journal) -> tuple[list[_Item], list[_Item]]:
+    """The complete rows of finished items, and the rows of the others."""
+    measured = [finished.find(row.recipe_id, _file_of(row)) for row in expected]
+    kept = [clip_rows.complete(row, found) for row, found in zip(expected, measured, strict=True) if found]
+    log_kept(len(kept), len(expected))
+    return kept, [row for row, found in zip(expected, measured, strict=True) if not found]

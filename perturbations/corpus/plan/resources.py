@@ -1,0 +1,97 @@
+"""What jobs request of a cluster, from the largest clip of a plan, and the pixels of clips. Estimates change no result.
+
+    runtime = 2 x clips of a job x (0.02 s + 0.1 s per million pixels of all frames of the largest clip); at least 1 h
+    mem_mb  = 400 + 250 bytes per pixel of a frame of the largest clip; at least what the job's libraries take
+
+Each attempt doubles both. The largest clip is that of the largest file, or of the longest span. Rates were measured
+(docs/measurements/performance.md).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from perturbations.base.errors import MediaError
+from perturbations.base.storage import is_picture, sha256_of
+from perturbations.corpus.plan.clip_lists import ListedClip
+
+_S_PER_MEGAPIXEL, _S_PER_CLIP, _S_PER_CLIP_OF_MODELS = 0.1, 0.02, 5.0
+"""CPU seconds of the slowest kernel, and beside its pixels; the last, of pretrained models, is not measured."""
+
+_BYTES_PER_PIXEL = 250
+"""Memory of a job of videos per pixel of a frame, of which the encoder holds many: 165 at 1920x1080."""
+
+_SAMPLED = 20
+"""Clips whose header is read for the size of all."""
+
+
+ClipSize = tuple[int, float]
+"""The pixels of a frame of a clip, and its frames."""
+
+UNKNOWN: ClipSize = (640 * 360, 130)
+"""Of a clip whose header cannot be read: MSR-VTT has 27 million pixels per clip."""
+
+
+def largest(clips: Sequence[ListedClip]) -> ClipSize:
+    """The size of the clip that has the longest span, or else the largest file."""
+    clip = max(clips, key=lambda clip: ((clip.end_s or 0.0) - (clip.start_s or 0.0), clip.bytes or 0), default=None)
+    return (clip and _sizes([clip])[0]) or UNKNOWN
+
+
+def minutes(clip: ClipSize, clips: int, *, models: bool = False) -> int:
+    """`runtime` of a job of so many clips; `models`: pretrained ones run."""
+    per_clip = _S_PER_CLIP_OF_MODELS if models else _S_PER_CLIP
+    return requested_minutes(clips * (per_clip + math.prod(clip) / 1e6 * _S_PER_MEGAPIXEL))
+
+
+def requested_minutes(estimate: float) -> int:
+    """`runtime` of a job of an estimated number of seconds: twice of it, in half hours, and at least one hour."""
+    return max(60, 30 * math.ceil(2 * estimate / 1800))
+
+
+def memory_mb(clip: ClipSize, least: int) -> int:
+    """`mem_mb` of a job whose libraries and models take `least`."""
+    return max(least, 400 + round(clip[0] * _BYTES_PER_PIXEL / 1e6))
+
+
+def mean_pixels(clips: Sequence[ListedClip], stored_frames: int | None = None) -> float | None:
+    """How many pixels of a clip are stored: of all its frames, or of `stored_frames` of them; the mean of a sample.
+
+    The sample is the same one in each run. None where no clip of it can be read.
+    """
+    sample = heapq.nsmallest(_SAMPLED, clips, key=lambda clip: sha256_of(f"{clip.item_id!r} {clip.path!r}".encode()))
+    pixels = [size[0] * (stored_frames or size[1]) for size in _sizes(sample) if size]
+    return sum(pixels) / len(pixels) if pixels else None
+
+
+def _sizes(clips: Iterable[ListedClip]) -> list[ClipSize | None]:
+    """What the headers of clips say; None for what cannot be read, and where PyAV is missing."""
+    try:
+        return [_size(clip) for clip in clips]
+    except ImportError:  # Snakemake's own environment may have no decoder; the jobs' has
+        return [None]
+
+
+def _size(clip: ListedClip) -> ClipSize | None:
+    from perturbations.media import opening, stills
+
+    path = Path(clip.path)
+    try:
+        if is_picture(clip.path):
+            described = stills.describe(path)
+            return described.width * described.height, 1
+        with opening.opened(path) as container:
+            stream = opening.video_stream(path, container)
+            pixels = stream.codec_context.width * stream.codec_context.height
+            rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+            seconds = opening.declared_duration_s(stream) or (container.duration or 0) / 1e6
+            frames = float(opening.declared_frames(stream) or seconds * rate)
+    except (MediaError, OSError, ValueError):
+        return None
+    if clip.end_s is not None:
+        frames = (clip.end_s - (clip.start_s or 0.0)) * float(rate)
+    return (pixels, frames) if pixels > 0 and 0 < frames < math.inf else None

@@ -1,0 +1,1 @@
+"""From a clean clip and a recipe to perturbed frames."""

@@ -1,0 +1,175 @@
+"""A perturbed clip: what is decided before a frame of it is made, and how each kind of kernel makes its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+
+from perturbations.base.arrays import SAMPLED, Image
+from perturbations.base.errors import MediaError
+from perturbations.base.kernel import Batched, Function, Shape
+from perturbations.base.progress import Tick, no_tick, ticking
+from perturbations.corpus.plan import tiers
+from perturbations.corpus.plan.recipe import VideoRecipe
+from perturbations.corpus.render import clean_clips
+from perturbations.corpus.render.planned_clip import PlannedClip, Seen, realizations
+from perturbations.media.clean_clip import CleanClip
+from perturbations.media.clip import Frame
+
+if TYPE_CHECKING:
+    from perturbations.models.analysis.motion_field import Follower
+
+cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel would only slow them down
+
+
+def planned_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
+    """All that is decided about a clip under a recipe. Raises `MediaError` where no frame is left of it."""
+    if recipe.entry.encodes:
+        from perturbations.corpus.render.codec_clips import codec_clip  # loaded where a codec perturbs
+
+        return codec_clip(recipe, source)
+    return (_temporal_clip if recipe.entry.moves_frames else _pixel_clip)(recipe, source)
+
+
+def _check_length(recipe: VideoRecipe, num_frames: int) -> None:
+    if not num_frames:
+        raise MediaError(f"{recipe.key} at severity {recipe.severity} leaves no frame of this clip")
+
+
+# --- pixels -----------------------------------------------------------------------------------------------------------
+
+
+def _pixel_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
+    """Each frame changed by itself, by what is drawn for the clip or for the frame, and by a guide where it has one."""
+    drawn, whole, entry = realizations(recipe, source), source.whole, recipe.entry
+    shape, order = Shape(source.height, source.width), None
+    if entry.shape is not None:
+        places = range(whole.num_frames) if recipe.draw == "frame" else [None]
+        shape = entry.shape([*map(drawn, places)], whole.num_frames, source.height, source.width, **recipe.params)
+    if shape.kept is not None:
+        _check_length(recipe, len(shape.kept))
+        # The video is cut after it was perturbed, so what it lost moves all that follows.
+        order = shape.kept[source.first : source.first + source.num_frames]
+        _check_length(recipe, len(order))
+
+    def frames(
+        *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
+    ) -> Iterator[Frame]:
+        guide = clean_clips.arguments(recipe, source)
+        given = *guide, whole.num_frames, whole.height, whole.width
+        apply = None if recipe.draw == "frame" else entry.kernel(drawn(None), *given, **recipe.params)
+        clean = _clean_frames(source, order, only, tick, _follower(*guide))
+        while group := list(islice(clean, apply.size if isinstance(apply, Batched) else 1)):
+            images: Iterable[Image]
+            if isinstance(apply, Batched):
+                images = apply.apply(np.stack([frame.image for frame, _, _ in group]))
+            else:
+                index = source.first + group[0][0].position
+                of_frame = apply or entry.kernel(drawn(index), *given, **recipe.params)
+                assert not isinstance(of_frame, Batched), f"{recipe.key} changes batches, and cannot draw per frame"
+                images = [of_frame(group[0][0].image, index)]
+            for (frame, pts, position), image in zip(group, images, strict=True):
+                if seen is not None:
+                    seen(frame)
+                yield Frame(image, pts, position)
+
+    num_frames = source.num_frames if order is None else len(order)
+    return PlannedClip(
+        recipe=recipe,
+        source=source,
+        frames=frames,
+        height=shape.height,
+        width=shape.width,
+        num_frames=num_frames,
+        full_length=num_frames,
+        order=order,
+        is_aligned=order is None,
+        keeps_sound=order is None,
+    )
+
+
+def _clean_frames(
+    source: CleanClip,
+    order: Sequence[int] | None,
+    only: Collection[int] | None,
+    tick: Tick,
+    follower: Follower | None,
+) -> Iterator[tuple[Frame, int, int]]:
+    """The clean frame of each perturbed one, by its position in the clip, and the time and place of that one."""
+    if order is None:
+        for frame in ticking(source.frames(only if follower is None else follower.needed(only)), tick):
+            if follower is not None:  # it sees each frame before the kernel does
+                follower.show(frame.image, frame.position)
+            if only is None or frame.position in only:
+                yield frame, frame.pts, frame.position
+        return
+    assert follower is None, "a guide that watches sees every frame, so none may be lost"
+    from perturbations.corpus.render.frame_orders import frames_at
+
+    places = [place for place in range(len(order)) if only is None or place in only]
+    kept = frames_at(source.whole, [order[place] for place in places], tick)
+    for place, frame in zip(places, kept, strict=True):
+        yield frame._replace(position=frame.position - source.first), place, place
+
+
+def _follower(guide: object = None) -> Follower | None:
+    """The guide, where it watches the frames."""
+    if guide is None:
+        return None
+    from perturbations.models.analysis.motion_field import Follower
+
+    return guide if isinstance(guide, Follower) else None
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
+    """Frames of the clip, or of another one, in another order."""
+    drawn, entry = realizations(recipe, source)(None), recipe.entry
+    guide = clean_clips.arguments(recipe, source)
+
+    def order_by(kernel: Function) -> list[int]:
+        order: list[int] = kernel(drawn, *guide, source.whole.num_frames, **recipe.params).tolist()
+        order = order if source.cut is None else order[source.first : source.first + source.num_frames]
+        _check_length(recipe, len(order))
+        return order
+
+    full = order = order_by(entry.kernel)
+    if entry.sampled is not None and _is_read_by_models(recipe):
+        order = order_by(entry.sampled)
+    is_aligned = recipe.guide_recipe is not None and recipe.guide_recipe.keeps_times
+
+    def frames(
+        *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
+    ) -> Iterator[Frame]:
+        from perturbations.corpus.render.codec_clips import at_clean_times
+        from perturbations.corpus.render.frame_orders import arranged
+
+        smooth = recipe.antialiases_donors
+        moved = arranged(
+            order, source, lambda: clean_clips.other_clip(source.facts), only, tick, seen, antialiased=smooth
+        )
+        return at_clean_times(moved, source) if is_aligned else moved
+
+    return PlannedClip(
+        recipe=recipe,
+        source=source,
+        frames=frames,
+        height=source.height,
+        width=source.width,
+        num_frames=len(order),
+        full_length=len(full),
+        order=order,
+        is_aligned=is_aligned,
+        keeps_sound=False,
+    )
+
+
+def _is_read_by_models(recipe: VideoRecipe) -> bool:
+    """Whether as many frames are stored as the authors' models read, which they do not sample uniformly."""
+    return tiers.sampled(recipe.storage) == SAMPLED and not recipe.whole_videos

@@ -1,0 +1,1 @@
+"""From perturbed frames to a file, its row and its journal."""

@@ -1,0 +1,304 @@
+"""Makes one clip of a corpus by its recipe, in its storage tier: render, encode, measure, hash."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.base import storage
+from perturbations.base.arrays import Image
+from perturbations.base.errors import MediaError
+from perturbations.base.progress import Tick, no_tick, ticking
+from perturbations.corpus.plan import tiers
+from perturbations.corpus.plan.recipe import VideoRecipe
+from perturbations.corpus.render.planned_clip import PlannedClip
+from perturbations.corpus.render.rendering import planned_clip
+from perturbations.corpus.store.journal import Measured
+from perturbations.media import decoding, encoding, probing, sound
+from perturbations.media.clean_clip import CleanClip
+from perturbations.media.clip import Frame, MediaClip, uniform_indices
+
+MEASURED_FRAMES = 12
+"""PSNR and SSIM against the clean clip are computed on this many uniformly sampled frames."""
+
+_KEPT_BYTES = 256 * 2**20
+
+
+def produce(
+    recipe: VideoRecipe, source: CleanClip, target: Path, tick: Tick = no_tick, *, with_sound: bool = True
+) -> Measured:
+    """Make one corpus entry in the recipe's storage tier and return what was measured of it.
+
+    `target` has the tier's extension and is written atomically. The stored file is decoded again, and its frames are
+    hashed and compared with the intended ones. A stored video has the source's sound, if `with_sound`, where the
+    perturbation changes no times.
+    Raises `MediaError` when the clip is the cause of a failure, and `OutputError` when the disk is.
+    """
+    planned = planned_clip(recipe, source)
+    compared = _Comparison(planned, tick)
+    if number := tiers.sampled(recipe.storage):
+        measured = _store_frames(compared, target, number)
+    elif profile := recipe.storage.get("profile"):
+        measured = _store_video(compared, target, profile, with_sound=with_sound)
+    else:  # rendered on demand
+        rendered = compared.against_clean(planned.frames(tick=tick, seen=compared.see))
+        hashed = _hash_of(rendered, planned.num_frames)
+        measured = {"stored_frames": 0, "frames_sha256": hashed, "storage_psnr_db": math.inf}
+    if recipe.entry.shape:
+        measured |= {"width": planned.width, "height": planned.height}
+    if not planned.is_aligned:
+        measured |= {"duration_s": planned.full_length / source.fps}
+    return {"frame_count": planned.full_length, **compared.columns, **measured}
+
+
+def _store_frames(compared: _Comparison, target: Path, num_frames: int) -> dict[str, object]:
+    """Store a sample of the frames, and return what was measured of the file."""
+    from perturbations.media import framefile  # loaded in this tier alone
+
+    planned = compared.planned
+    indices = uniform_indices(num_frames, planned.num_frames)
+    rendered = planned.frames(only=set(indices), tick=compared.tick, seen=compared.see)
+    images = {frame.position: frame.image for frame in compared.against_clean(rendered)}
+    _expect(len(images), len(set(indices)))
+    stack = np.stack([images[index] for index in indices])
+    with storage.atomic_path(target) as temporary:
+        with storage.output_errors(target):
+            framefile.write(temporary, stack)
+        return {
+            "stored_frames": len(stack),
+            "bytes": temporary.stat().st_size,
+            "sha256": storage.sha256(temporary),
+            "codec": "npy+zstd",
+            "pix_fmt": "rgb24",
+            "frames_sha256": hashlib.sha256(stack.data).hexdigest(),
+            "storage_psnr_db": math.inf,
+        }
+
+
+def _store_video(compared: _Comparison, target: Path, profile: str, *, with_sound: bool) -> dict[str, object]:
+    """Store a video or a picture, and return what was measured of the file."""
+    planned, tick = compared.planned, compared.tick
+    settings = storage.profile_named(profile)
+    kept: list[Frame] = []
+    with storage.atomic_path(target) as temporary:
+        if planned.stores_stream and planned.write_stream is not None:
+            planned.write_stream(temporary, tick, compared.see)
+        else:
+            # A long clip is rendered again to be compared, so that memory does not grow with its length.
+            is_short = planned.num_frames * planned.height * planned.width * 3 <= _KEPT_BYTES
+            frames = planned.frames(tick=tick, seen=compared.see if is_short else None)
+            if is_short:
+                kept = list(frames)
+                frames = ticking(kept, tick)
+            encoding.encode(
+                frames,
+                temporary,
+                settings,
+                planned.timing,
+                key_frames=uniform_indices(settings.key_frames, planned.num_frames) if settings.key_frames else (),
+                sample_aspect=planned.source.sample_aspect,
+            )
+        audio = None
+        if profile not in storage.PICTURES:
+            audio = sound.UNWANTED if planned.keeps_sound else sound.TIMES
+            if with_sound and planned.keeps_sound:
+                audio = sound.add(temporary, planned.source.clip, storage.temporary_path(target))
+        info = probing.probe(temporary)
+        measured = {
+            "stored_frames": planned.num_frames,
+            "bytes": temporary.stat().st_size,
+            "sha256": storage.sha256(temporary),
+            "codec": info.codec,
+            "pix_fmt": info.pix_fmt,
+            "bitrate_bps": _known(probing.video_bitrate(temporary)),
+            "audio": audio,
+        }
+        stored = ticking(decoding.decode(MediaClip(temporary)), tick)
+        if planned.stores_stream:  # it is the perturbed video itself, so storing it is lossless
+            hashed = _hash_of(compared.against_clean(stored), planned.num_frames)
+            return measured | {"frames_sha256": hashed, "storage_psnr_db": math.inf}
+        loss = Distortion(structural=False)
+        intended = compared.against_clean(kept or planned.frames(tick=tick, seen=compared.see))
+        hashed = _hash_of(_compared(zip(intended, stored, strict=True), loss), planned.num_frames)
+        return measured | {"frames_sha256": hashed, "storage_psnr_db": loss.psnr_db}
+
+
+def _hash_of(frames: Iterable[Frame], expected: int | None = None) -> str:
+    digest, count = hashlib.sha256(), 0
+    for frame in frames:
+        digest.update(frame.image.data)
+        count += 1
+    if expected is not None:
+        _expect(count, expected)
+    return digest.hexdigest()
+
+
+def frames_sha256(path: Path, tick: Tick = no_tick) -> str:
+    """The hash of a stored file's frames. Raises `MediaError`."""
+    if path.name.endswith(storage.FRAMES_EXTENSION):
+        from perturbations.media import framefile
+
+        return hashlib.sha256(np.ascontiguousarray(framefile.read(path)).data).hexdigest()
+    return _hash_of(ticking(decoding.decode(MediaClip(path)), tick))
+
+
+def extension(recipe: VideoRecipe) -> str | None:
+    """The extension of a stored entry; None where nothing is stored."""
+    if profile := recipe.storage.get("profile"):
+        return storage.profile_named(profile).extension
+    return storage.FRAMES_EXTENSION if tiers.sampled(recipe.storage) else None
+
+
+def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
+    """The file that an item of a recipe is stored in; None where nothing is stored."""
+    suffix = extension(recipe)
+    return folder / (storage.file_stem(item_id) + suffix) if suffix else None
+
+
+class _Comparison:
+    """The frames of a perturbed clip, which are compared with the clean clip where evaluators sample both.
+
+    Nothing is compared where the perturbed frames have another size.
+    """
+
+    def __init__(self, planned: PlannedClip, tick: Tick) -> None:
+        sampled = tiers.sampled(planned.recipe.storage) or MEASURED_FRAMES
+        self.planned, self.tick = planned, tick
+        self._clean_of: dict[int, int] = {}  # place of a perturbed frame that is to be compared -> of the clean one
+        self._clean: dict[int, Image] = {}
+        if (planned.width, planned.height) == planned.source.size:
+            clean = uniform_indices(sampled, planned.source.num_frames)
+            self._clean_of = dict(zip(uniform_indices(sampled, planned.num_frames), clean, strict=True))
+        self._distortion = Distortion(structural=True)
+
+    def see(self, clean: Frame) -> None:
+        """Keep a clean frame that a perturbed one is to be compared with."""
+        if clean.position in self._clean_of.values():
+            self._clean[clean.position] = clean.image
+
+    def against_clean(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        """Yield the frames, and compare each sampled one with the clean frame sampled at the same place.
+
+        Clean frames that were not seen when the last frame was made are decoded for this.
+        """
+        waiting: deque[Frame] = deque()
+        for frame in frames:
+            if frame.position in self._clean_of:
+                waiting.append(frame)
+                self._compare(waiting)
+            yield frame
+        unseen = {self._clean_of[frame.position] for frame in waiting} - self._clean.keys()
+        for clean in ticking(decoding.decode(self.planned.source.clip, only=unseen), self.tick) if unseen else ():
+            self.see(clean)
+        self._compare(waiting)
+
+    def _compare(self, waiting: deque[Frame]) -> None:
+        """Compare the first of these frames, as far as their clean ones are there."""
+        while waiting and self._clean_of[waiting[0].position] in self._clean:
+            frame = waiting.popleft()
+            position = self._clean_of.pop(frame.position)
+            self._distortion.add(self._clean[position], frame.image)
+            if position not in self._clean_of.values():
+                del self._clean[position]
+
+    @property
+    def columns(self) -> dict[str, float | None]:
+        """PSNR over all compared frames, and their mean SSIM; None where there was none."""
+        return {"psnr_db": _known(self._distortion.psnr_db), "ssim": _known(self._distortion.ssim)}
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: Distortion) -> Iterator[Frame]:
+    try:
+        for intended, decoded in pairs:
+            stored.add(intended.image, decoded.image)
+            yield decoded
+    except ValueError as error:
+        raise MediaError(f"the stored video does not hold the intended frames: {error}") from error
+
+
+def _expect(count: int, expected: int) -> None:
+    if count != expected:
+        raise MediaError(f"{count} frames came out where {expected} were expected")
+
+
+# --- the distance between two videos ----------------------------------------------------------------------------------
+
+_Plane = NDArray[np.float32]
+
+_WINDOW = (7, 7)
+_UNBIASED = 49 / 48  # sample variances and covariance, of the window's 49 pixels
+_C1 = (0.01 * 255) ** 2
+_C2 = (0.03 * 255) ** 2
+
+
+class Distortion:
+    """PSNR over all added pairs of frames, and their mean SSIM; frames are RGB uint8 H x W x 3."""
+
+    def __init__(self, *, structural: bool) -> None:
+        self._structural = structural
+        self._squared = 0
+        self._values = 0
+        self._similarity: list[float] = []
+
+    def add(self, image: Image, other: Image) -> None:
+        """Add a pair of frames of one shape. Raises `ValueError` when the shapes differ."""
+        if image.shape != other.shape:
+            raise ValueError(f"frames of {image.shape} and {other.shape} cannot be compared")
+        # The sum is a whole number, but OpenCV may compute it as the square of a root.
+        self._squared += round(cv2.norm(image, other, cv2.NORM_L2SQR))
+        self._values += image.size
+        if self._structural:
+            self._similarity.append(ssim(image, other))
+
+    @property
+    def psnr_db(self) -> float:
+        """10 log10(255^2 / mean squared error); infinite for equal frames, NaN without any."""
+        if not self._values:
+            return math.nan
+        if not self._squared:
+            return math.inf
+        return 10 * math.log10(255**2 * self._values / self._squared)
+
+    @property
+    def ssim(self) -> float:
+        """Mean SSIM of the luma planes, NaN without any frame."""
+        return float(np.mean(self._similarity)) if self._similarity else math.nan
+
+
+def ssim(image: Image, other: Image) -> float:
+    """Structural similarity of the luma of two RGB uint8 images (Wang et al. 2004), 7 x 7 windows.
+
+    Computed as scikit-image does by default. The mean is over the pixels whose window lies inside the image; over all
+    pixels if no window does.
+    """
+    x, y = _luma(image), _luma(other)
+    mean_x, mean_y = _blur(x), _blur(y)
+    variance_x = _UNBIASED * (_blur(x * x) - mean_x * mean_x)
+    variance_y = _UNBIASED * (_blur(y * y) - mean_y * mean_y)
+    covariance = _UNBIASED * (_blur(x * y) - mean_x * mean_y)
+    similarity = ((2 * mean_x * mean_y + _C1) * (2 * covariance + _C2)) / (
+        (mean_x * mean_x + mean_y * mean_y + _C1) * (variance_x + variance_y + _C2)
+    )
+    border = _WINDOW[0] // 2
+    inside = similarity[border:-border, border:-border]
+    return float(np.mean(inside if inside.size else similarity, dtype=np.float64))
+
+
+def _luma(image: Image) -> _Plane:
+    return cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
+
+
+def _blur(plane: _Plane) -> _Plane:
+    blurred: _Plane = cv2.blur(plane, _WINDOW)  # type: ignore[assignment]
+    return blurred

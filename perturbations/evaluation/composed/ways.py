@@ -1,0 +1,266 @@
+"""Rows of results of composed retrieval: every way to use a query, in every gallery, of one scenario.
+
+EgoCVR's first stage makes a shortlist that its second stage ranks by text: with two models the first makes it, and
+every strategy of a single stage is of each of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.base.errors import ConfigError
+from perturbations.base.records import canonical, digest
+from perturbations.composed.gallery_sets import gallery, targets_in
+from perturbations.composed.split import WORDS, Split
+from perturbations.evaluation.plan import composed_runs
+from perturbations.evaluation.plan.planned_runs import CLEAN
+from perturbations.evaluation.result_rows import Finished, ResultRow, Run
+from perturbations.evaluation.result_sets import RANDOM, finished
+from perturbations.retrieval.composed import FEWEST, NOT_RETRIEVED, chance, composed_places, composed_scores
+from perturbations.retrieval.metrics import first_places, retrieved_first
+
+_log = logging.getLogger("perturbations")
+
+_Floats = NDArray[np.float32]
+
+_AS_RELEASED = (
+    *("global_rows", "global_distinct", "global_targets", "local_released"),
+    *("global_official", "local_official"),
+)
+"""Galleries in which a query without any target is a miss, as in the authors' code; in others it is left out."""
+
+GIVEN = ("cross_attention", "two_stage_cross_attention")
+"""Strategies of similarities that a model gives as they are."""
+STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")
+"""Strategies of features: what is compared of a query, in a whole gallery, or in another stage's shortlist."""
+_TWO_STAGE = "two_stage"
+
+KS = (1, 2, 3, 5, 10, 50, 100)
+"""The k of results: EgoCVR's are 1, 5, 10 in global galleries and 1, 2, 3 in local ones."""
+
+Ways = Mapping[str, Any]
+"""The ways to use queries, as `composed_plan.ways` gives them: the names of `galleries`, `strategies`, `words`,
+`averages` and `first_stage` (which halves of a query make shortlists), `deduplicate`, the number of clips in a
+`shortlist`, and `top_k`, how many clips that a query retrieved first are kept."""
+
+
+@dataclass(frozen=True)
+class ScoredModel:
+    """A model's features, as they are stored: no length is changed.
+
+    Attributes:
+        name: what results call it.
+        clips: float32, one row per row of the split's pool x D.
+        texts: float32, one row per query x D, by `WORDS`; empty for a model of clips alone.
+        queries: the queries' clips, one row per query x D, where they differ from the gallery's, as perturbed ones do.
+        similarities: queries x rows of the pool, of a model that has no feature of a query; its `clips` count for
+            nothing.
+    """
+
+    name: str
+    clips: _Floats
+    texts: Mapping[str, _Floats] = field(default_factory=dict)
+    queries: _Floats | None = None
+    similarities: _Floats | None = None
+
+    def visual(self, split: Split) -> _Floats:
+        """The features of the queries' clips."""
+        if self.queries is not None:
+            return self.queries
+        return self.clips[[split.last[query.clip_id] for query in split.queries]]
+
+
+def words_of(split: Split, words: str) -> list[str]:
+    """The words of each query; empty texts where the split has none."""
+    return [getattr(query, WORDS[words]) for query in split.queries]
+
+
+def settings_of(models: Sequence[ScoredModel], ways: Ways) -> Iterator[dict[str, str]]:
+    """Every setting that the models' features allow: the first model makes shortlists, the last one ranks them.
+
+    `model` names whose features rank, by the `strategy`; `words` and `average` are of a query's halves, `first` and
+    `half` of the model that makes the shortlist and what it compares. What a setting does not have is empty. Only
+    another model's shortlists are ranked by anything but text.
+    """
+    first, last = models[0], models[-1]
+    for strategy in ways["strategies"]:
+        two_stages, compared = strategy.startswith(_TWO_STAGE), _compared(strategy)
+        if two_stages and compared != "text" and first is last:
+            continue
+        for model in [last] if two_stages else models:
+            if not two_stages and (strategy in GIVEN) != (model.similarities is not None):
+                continue
+            has_words = compared in ("text", "average")
+            texts = [name for name in ways["words"] if name in model.texts] if has_words else [""]
+            for words, half in product(texts, ways["first_stage"] if two_stages else [""]):
+                if half in ("text", "average") and words not in first.texts:
+                    continue
+                for average in ways["averages"] if "average" in (compared, half) else [""]:
+                    setting = {"model": model.name, "strategy": strategy, "words": words, "average": average}
+                    yield {**setting, "first": first.name if two_stages else "", "half": half}
+
+
+def _compared(strategy: str) -> str:
+    """What a strategy's only or last stage compares: a half of a query, or "cross_attention"."""
+    return strategy.removeprefix(_TWO_STAGE).removeprefix("_") or "text"
+
+
+def method_of(setting: Mapping[str, str]) -> str:
+    """A setting's name in results: "text, instruction", "two_stage [first model] visual, gt"."""
+    first = "" if setting["first"] == setting["model"] else setting["first"]
+    how = " ".join(filter(None, (setting["strategy"], first, setting["half"], setting["average"])))
+    return f"{how}, {setting['words']}" if setting["words"] else how
+
+
+def _is_affected(setting: Mapping[str, str], run: Run) -> bool:
+    """Whether a scenario's perturbation changes the result."""
+    clips, texts = composed_runs.halves(run)
+    halves = {_compared(setting["strategy"]), setting["half"]}
+    by_clip, by_words = bool(halves & {"visual", "average"}), bool(halves & {"text", "average"})
+    return (clips is None or by_clip) and (texts is None or by_words)
+
+
+def scenario_rows(
+    split: Split,
+    models: Sequence[ScoredModel],
+    run: Run,
+    ways: Ways,
+    *,
+    listed: int,
+    settings: Mapping[str, Any],
+    **columns: Any,
+) -> list[Finished]:
+    """Results of a scenario: a gallery's name follows the model's key, and a setting is a method.
+
+    Args:
+        split: the queries, and the pool.
+        models: features; of two the first makes shortlists, and is called by its name alone.
+        run: the scenario, of the last model.
+        ways: which settings and galleries.
+        listed: queries of the whole split; those that do not count are missing.
+        settings: what else results depend on.
+        columns: further ones that all rows share.
+
+    A query counts in galleries of at least two clips that hold a target, or that count without one. Random orders have
+    a row beside each model where nothing is perturbed, and no ranks. A query whose targets were not retrieved ranks
+    behind the whole pool, and behind 100. Raises `ConfigError` for features of another number of rows, and ValueError
+    for an unknown gallery.
+    """
+    for model in models:
+        _check(split, model)
+    keys = {model.name: run.model_key if model is models[-1] else model.name for model in models}
+    targets = [targets_in(split, query) for query in split.queries]
+    # Four bytes per row: a global gallery of 2,295 queries and 12,526 rows takes 115 MB.
+    candidates = {
+        name: [np.unique(np.asarray(rows, np.int32)) for rows in gallery(split, name, deduplicate=ways["deduplicate"])]
+        for name in dict.fromkeys(ways["galleries"])
+    }
+    behind = max(len(split.pool), KS[-1]) + 1
+    counted: dict[str, NDArray[np.int64]] = {}
+    about: dict[str, dict[str, Any]] = {}
+    runs: list[Finished] = []
+
+    def named(model: str, name: str, method: str) -> Run:
+        # A gallery's name follows the model's: results differ in the key.
+        called = {"model": f"{model}@{name}", "model_key": f"{keys[model]}@{name}", "gallery_name": name}
+        return replace(run, **called, method=method)  # type: ignore[arg-type]  # all are texts
+
+    def key_of(own: Run) -> str:
+        return digest([own.columns(), {**settings, "gallery": own.gallery_name}])
+
+    for name, members in candidates.items():
+        sizes = np.array([len(rows) for rows in members])
+        present = np.array([np.isin(rows, own).sum() for rows, own in zip(members, targets, strict=True)])
+        own = np.flatnonzero((sizes >= FEWEST) & ((present > 0) | (name in _AS_RELEASED)))
+        if not own.size:
+            _log.warning("%s: no query counts in any gallery", name)
+            continue
+        mean = float(np.mean(sizes[own]))
+        counted[name] = own
+        about[name] = {
+            **columns,
+            "missing_queries": listed - len(own),
+            "gallery": round(mean),
+            "gallery_mean": mean,
+            "settings": canonical({**settings, "gallery": name}),
+        }
+        chances = _recalls({k: chance(sizes[own].tolist(), present[own].tolist(), k) for k in KS})
+        unknown = {"median_rank": math.nan, "mean_rank": math.nan, "queries": len(own), "category": CLEAN}
+        for by_chance in (named(model, name, RANDOM) for model in keys if run.side == "none"):
+            figures: dict[str, Any] = {**chances, **unknown, **about[name], "recipe_id": key_of(by_chance)}
+            runs.append((ResultRow(**by_chance.columns(), **figures), ((), (), ())))
+    for setting in settings_of(models, ways):
+        if not _is_affected(setting, run):
+            continue
+        first: dict[str, list[str | None]] = {name: [None] * len(split.queries) for name in candidates}
+        places = _places(split, models, setting, ways, candidates, targets, first)
+        for name, own in counted.items():
+            by_setting = replace(named(setting["model"], name, method_of(setting)), label=method_of(setting))
+            ranks = np.where(places[name] == NOT_RETRIEVED, behind, places[name])[own]
+            recalls = _recalls({k: 100 * float(np.mean(ranks <= k)) for k in KS})
+            ids = [split.queries[place].query_id for place in own]
+            kept = [first[name][place] for place in own]
+            more = {**recalls, **about[name], "recipe_id": key_of(by_setting)}
+            runs.append(finished(by_setting, ids, ranks, kept, **more))
+    return runs
+
+
+def _places(
+    split: Split,
+    models: Sequence[ScoredModel],
+    setting: Mapping[str, str],
+    ways: Ways,
+    candidates: Mapping[str, Any],
+    targets: Sequence[Sequence[int]],
+    first: Mapping[str, list[str | None]],
+) -> dict[str, NDArray[np.int64]]:
+    """The place of each query's best target by gallery; what each query retrieved first is put to `first`."""
+    by_name = {model.name: model for model in models}
+
+    def scores_of(name: str, half: Any) -> Iterable[Any]:
+        model = by_name[name]
+        if half == "cross_attention":
+            assert model.similarities is not None
+            return model.similarities
+        visual = None if half == "text" else model.visual(split)
+        text, average = model.texts.get(setting["words"]), setting["average"] or "released"
+        return composed_scores(half, model.clips, visual=visual, text=text, average=average)  # type: ignore[arg-type]
+
+    def keep(name: str, query: int, rows: NDArray[np.int64], scores: _Floats) -> None:
+        best = first_places(scores[None], ways["top_k"])[0]
+        names = [split.pool[row].clip_id for row in rows[best]]
+        (first[name][query],) = retrieved_first(scores[None, best], names, ways["top_k"])
+
+    kept: Callable[..., None] | None = keep if ways["top_k"] else None
+    scores = scores_of(setting["model"], _compared(setting["strategy"]))
+    of_first = scores_of(setting["first"], setting["half"]) if setting["first"] else None
+    return composed_places(scores, candidates, targets, first=of_first, shortlist=ways["shortlist"], kept=kept)
+
+
+def _recalls(values: Mapping[int, float]) -> dict[str, Any]:
+    """The columns of recalls by k, and their sum."""
+    return {f"recall_at_{k}": value for k, value in values.items()} | {"rsum": values[1] + values[5] + values[10]}
+
+
+def _check(split: Split, model: ScoredModel) -> None:
+    """Raise `ConfigError` where a model's features do not fit the split or each other."""
+    width = model.clips.shape[1]
+    expected = {"clips": (model.clips, len(split.pool))}
+    expected |= {f"texts {words!r}": (rows, len(split.queries)) for words, rows in model.texts.items()}
+    if model.queries is not None:
+        expected["query clips"] = (model.queries, len(split.queries))
+    for what, (rows, count) in expected.items():
+        if rows.shape != (count, width):
+            shape = " x ".join(map(str, rows.shape))
+            raise ConfigError(
+                f"{model.name}: the features of {what} are {shape}; expected {count} x {width}, as many as there are "
+                "clips or queries, and as wide as the clips'"
+            )

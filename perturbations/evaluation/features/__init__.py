@@ -1,0 +1,1 @@
+"""Features that any program computed: read, written, and scored."""

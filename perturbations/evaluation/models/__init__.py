@@ -1,0 +1,1 @@
+"""From a folder of weights to an encoder of clips and captions."""

@@ -1,0 +1,233 @@
+"""The page's other sections: hubs, which are retrieved too often, cost, examples, what corpora hold, provenance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from perturbations.base import shown
+from perturbations.evaluation.page.displayed_names import (
+    DIRECTIONS,
+    groups,
+    method_label,
+    needs_all_queries,
+    retrievals_of,
+    row_names,
+    titled,
+)
+from perturbations.evaluation.page.leaderboard import NEAR_ZERO
+from perturbations.evaluation.page.page_tables import PagePart, PageTable, Section, cell_of, text_frame
+from perturbations.evaluation.page.scores import marks, tasks_of
+from perturbations.evaluation.result_rows import ResultRow, ScenarioKey
+from perturbations.evaluation.result_sets import RANDOM
+from perturbations.manifest import files, manifest_paths, sets
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.skipped import of_manifest, sentences
+from perturbations.tta.methods import method_registry as methods
+
+_COSTS = [*(f"{part}_ms_p50" for part in ("encode", "adapt", "rerank", "total")), "total_ms_p95", "peak_memory_mib"]
+_COUNTS = ["updates", "empty", "non_finite"]
+_FORMS = {**dict.fromkeys(_COSTS, ".2f"), "peak_memory_mib": ",.0f", **dict.fromkeys(_COUNTS, ".0f")}
+_BY = ["model_name", "applied"]
+
+
+def hubs(frame: pd.DataFrame) -> Section:
+    """The mean of each measure of hubness over the scenarios of a retrieval, per model and method."""
+    measures = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
+    tables: list[PagePart] = []
+    for (dataset,), of_dataset in groups(frame, "dataset"):
+        for retrieval in retrievals_of(of_dataset):
+            rows = retrieval.of(of_dataset)
+            if rows["hub_skewness"].notna().any():  # it is not of given features
+                what = "mean over perturbed scenarios" if retrieval.suite else "clean queries"
+                caption = f"{retrieval.title(dataset)}: hubness of the k-occurrence, k = 15, {what}"
+                means = rows.groupby(_BY, sort=False)[measures].mean()
+                # A mean over some of the scenarios does not compare with one over all.
+                sizes = rows.drop_duplicates([*_BY, *ScenarioKey._fields]).groupby(_BY, sort=False).size()
+                means[sizes < sizes.groupby(level=0).transform("max")] = float("nan")
+                compared = means.assign(**{name: means[name].abs() for name in NEAR_ZERO})
+                competes = [not needs_all_queries(method) and _are_paired(rows) for _, method in compared.index]
+                tables.append(_of_methods(caption, means, compared[competes]))
+    text = (
+        "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals. No mark where "
+        "models differ in scenarios, queries or galleries."
+    )
+    return Section("Hubness", tables and [text, *tables], "hubness")
+
+
+def costs(frame: pd.DataFrame) -> Section:
+    """Milliseconds, memory and steps of each model and method."""
+    tables: list[PagePart] = []
+    plain = methods.baseline()
+    # The queries of a perturbed gallery were encoded before, so that their time is not known; so are given features.
+    known = frame[(frame["side"] != "gallery") & frame["total_ms_p50"].notna()]
+    for (dataset, direction), rows in groups(known, "dataset", "direction"):
+        medians = rows.groupby(_BY, sort=False)[[*_COSTS, *_COUNTS]].median()
+        title = f"{titled(dataset, DIRECTIONS[direction])}: milliseconds per query, medians over scenarios"
+        others = (medians.index.get_level_values("applied") != plain.name) & _are_paired(rows)
+        tables.append(_of_methods(title, medians, medians.loc[others, _COSTS]))
+    text = (
+        "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
+        "Steps: done (updates), skipped because no query passed the method's filter (empty), "
+        "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
+        f"{plain.title}, where models do not differ in scenarios, queries or galleries."
+    )
+    return Section("Cost", tables and [text, *tables], "cost")
+
+
+def _are_paired(rows: pd.DataFrame) -> bool:
+    """Whether the numbers of all models are of the same scenarios, listed queries and galleries."""
+    tasks = {frozenset(tasks_of(own)) for _, own in rows.groupby("model_name")}
+    return len(tasks) == 1 and rows["listed_sha256"].dropna().nunique() < 2
+
+
+def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame) -> PageTable:
+    """A table of rows of models and methods. The least of each column of those that are `compared` is marked."""
+    corner, names = row_names(values.index)
+    compared = compared.reindex(values.index)
+    cells = {}
+    for name, column in values.items():
+        form, best = _FORMS.get(str(name), ".3f"), [""] * len(values)
+        if name in compared:
+            best = marks(compared[name].to_numpy()[:, None], form.strip(","), lower=True)
+        title = str(name).removeprefix("hub_").replace("_", " ")
+        cells["", title] = [cell_of(form, mark, value=value) for value, mark in zip(column, best, strict=True)]
+    return PageTable(caption, corner, pd.DataFrame(cells, pd.Index(names)))
+
+
+_EXAMPLES, _RETRIEVED = 8, 3
+"""How many composed queries are shown, and how many clips that each retrieved first."""
+
+
+def examples(frame: pd.DataFrame, ranks: Sequence[Path], queries: Sequence[Path]) -> Section:
+    """A few composed queries of each dataset: clip, instruction, target, and what the best method retrieved first.
+
+    `queries` are manifests of composed queries, beside which lies the pool of clips.
+    """
+    rows = frame[(frame["direction"] == "composed") & (frame["side"] == "none") & (frame["method"] != RANDOM)]
+    parts = []
+    for path in queries if ranks else ():
+        names = ("dataset", "query_id", "clip_id", "instruction", "targets")
+        asked = files.read_columns(path, *names).to_pandas().set_index("query_id")
+        of_several = rows["dataset"].nunique() > 1  # the name of one may be another one's of its results
+        of_dataset = rows[rows["dataset"].isin(asked["dataset"])] if of_several else rows
+        if len(of_dataset):
+            parts.append(_examples(of_dataset, asked, path, ranks))
+    return Section("Examples", parts, "examples")
+
+
+def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequence[Path]) -> PageTable:
+    """The table of one dataset: of the queries `asked` some that have ranks, evenly spread by id."""
+    best = rows.iloc[int(rows["recall_at_1"].to_numpy().argmax())]
+    names = ("dataset", "model_key", "method", "label", "seed", "side")
+    filters = [(name, "==", best[name]) for name in names if pd.notna(best[name])]
+    wanted = ["query_id", "rank", "retrieved"]
+    ranked = pd.concat([pq.read_table(own, columns=wanted, filters=filters).to_pandas() for own in ranks])
+    known = asked.join(ranked.set_index("query_id"), how="inner").sort_index()
+    known = known.iloc[sorted({place * len(known) // _EXAMPLES for place in range(_EXAMPLES) if len(known)})]
+    pool = files.read_columns(path.with_name(manifest_paths.name("composed_pool")), "clip_id", "narration").to_pandas()
+    narrations = dict(zip(pool["clip_id"], pool["narration"], strict=True))
+
+    def clip(name: str) -> str:
+        """A clip by what happens in it, and its name."""
+        return f"{narrations[name]} ({name})" if narrations.get(name) else name
+
+    targets = [list(dict.fromkeys(json.loads(text))) for text in known["targets"]]
+    first = [[name for name, _ in json.loads(text)][:_RETRIEVED] for text in known["retrieved"].fillna("[]")]
+    columns = {
+        "clip": map(clip, known["clip_id"]),
+        "instruction": known["instruction"],
+        "target": ["; ".join(map(clip, own)) for own in targets],
+        "rank": map(str, known["rank"]),
+        "retrieved first": [
+            "; ".join(f"{'✓ ' * (name in own)}{clip(name)}" for name in names)
+            for names, own in zip(first, targets, strict=True)
+        ],
+    }
+    what = titled(str(best["dataset"]), str(best["model_name"]), method_label(str(best["applied"])))
+    caption = f"{what}: {shown.plural(len(known), 'example')} of composed queries"
+    note = "✓: a target." if any(first) else "evaluation.top_k keeps what is retrieved first."
+    return PageTable(caption, "query", text_frame(columns, known.index), note, style="left")
+
+
+def corpora(
+    frame: pd.DataFrame, statistics: Sequence[Path], quarantine: Sequence[Path], results: Sequence[Path]
+) -> Section:
+    """What corpora hold, what is left out of their captions and of results, what models read: a sentence each."""
+    left_out = [
+        f"{' on '.join(reversed(path.parts[-3:-1]))}: {line}."
+        for path in (*statistics, *results)
+        for line in sentences(of_manifest(files.read_metadata(path)))
+    ]
+    complete = [text for path in quarantine if (text := corpus_sentence(path))]
+    return Section("Corpora", [*complete, *left_out, *_read_as_clean(frame)], "corpora")
+
+
+def _read_as_clean(frame: pd.DataFrame) -> Iterator[str]:
+    """How many perturbed captions each model reads as the clean ones, and of which perturbation most."""
+    known = frame[frame["clean_input_queries"].fillna(0) > 0]
+    shares = known.assign(share=100 * known["clean_input_queries"] / known["queries"])
+    for (dataset, model, suite), rows in shares.groupby(["dataset", "model", "suite"]):
+        most = rows.iloc[int(rows["share"].to_numpy().argmax())]
+        yield (
+            f"{model} reads up to {most['share']:.1f} % of the perturbed captions of {suite} on {dataset} as the clean "
+            f"ones ({most['perturbation']}): they differ only behind its last token, or in what its tokenizer leaves "
+            "out."
+        )
+
+
+def corpus_sentence(path: Path) -> str | None:
+    """How many of a corpus's listed clips are complete, quarantined and missing, from its quarantine manifest.
+
+    A manifest of captions that cannot be used lies in its dataset's folder.
+    """
+    listed = sets.read_listed(path)
+    if listed is not None and path.name == manifest_paths.name("captions_quarantine"):
+        return f"captions of {path.parent.name}: {listed.sentence('captions')}."
+    return None if listed is None else f"{path.parent.name} on {path.parent.parent.name}: {listed.sentence('clips')}."
+
+
+def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
+    """What the results depend on: a column per model, a line per fact and setting."""
+    if frame.empty:
+        return Section("How it was made")
+    facts = {str(name): _facts(rows) for name, rows in frame.groupby("model_name", sort=True)}
+    names = list(dict.fromkeys(name for own in facts.values() for name in own))
+    columns = {
+        model if len(facts) > 1 else "value": ["; ".join(own.get(name, ())) for name in names]
+        for model, own in facts.items()
+    }
+    packages = sorted(
+        {str(about["package_version"]) for about in map(files.read_metadata, paths) if "package_version" in about}
+    )
+    texts = [f"Made by version {', '.join(packages)} of this package."] if packages else []
+    table = PageTable("what the results depend on", "name", text_frame(columns, names), style="left")
+    return Section("How it was made", [*texts, table], "provenance")
+
+
+def _facts(rows: pd.DataFrame) -> Mapping[str, list[str]]:
+    """The distinct values of each fact of one model's results; JSON becomes one fact per key."""
+    columns = {"model": "model_key", "setting": "setting", "seeds": "seed", "checkpoint (sha256)": "checkpoint_sha256"}
+    facts = {name: sorted(set(rows[column].dropna().astype(str))) for name, column in columns.items()}
+    for column in ("settings", "tools", "backend"):
+        for text in sorted(set(rows[column].dropna())):
+            for name, value in _flat(column, text):
+                values = facts.setdefault(name, [])
+                values += [] if value in values else [value]
+    return facts
+
+
+def _flat(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """The values of a JSON object by name, also of objects in it."""
+    (values,) = pd.json_normalize({name: json.loads(text)}, sep=": ").to_dict("records")
+    for key, own in sorted(values.items()):
+        is_plain = isinstance(own, list) and not any(isinstance(entry, dict | list) for entry in own)
+        yield str(key), ", ".join(map(_text, own)) if is_plain else _text(own)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

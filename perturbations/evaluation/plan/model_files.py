@@ -1,0 +1,88 @@
+"""One hash of the files that an evaluation's model is loaded from: a replaced one outdates its evaluations.
+
+It is of the bytes, so that a copy of a folder is the same model. No NumPy: Snakemake imports this module.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from perturbations.base import storage
+from perturbations.base.records import digest
+from perturbations.config import sections as configuration
+from perturbations.evaluation.backbones import backbone_registry as backbones
+from perturbations.evaluation.plan import planned_runs
+from perturbations.manifest import manifest_paths
+
+_LOADED = {".json", ".txt", ".model", ".jinja", ".safetensors"}
+"""Endings of what transformers loads from a folder: settings, tokenizers, image processors and weights."""
+
+
+def sha256(config: configuration.Config) -> str | None:
+    """The hash of all files of the configured model.
+
+    Of an architecture from outside, the file that declares it is one of them. A model that is no longer here is taken
+    to be as it was when it was checked. None for the demo's encoder, which a rule makes, and for a model that was never
+    here.
+    """
+    wanted = config.evaluation
+    if wanted.pretrained is None:
+        return None
+    try:
+        files = dict(_loaded(wanted.pretrained, wanted.revision))
+        if files and wanted.checkpoint is not None:
+            files["checkpoint"] = wanted.checkpoint
+        hashes = {name: storage.sha256(path) for name, path in files.items()}
+    except OSError:
+        hashes = {}
+    if hashes and (code := backbones.code(str(described(wanted.pretrained, wanted.revision).get("model_type")))):
+        hashes["backbone"] = code  # where the architecture is not this package's
+    return digest(hashes) if hashes else _as_checked(config)
+
+
+def described(pretrained: str, revision: str | None) -> Mapping[str, Any]:
+    """The model's config.json; empty where there is none to read: the job that loads the model says what is wrong."""
+    try:
+        held = json.loads(dict(_loaded(pretrained, revision))["config.json"].read_bytes())
+    except (OSError, ValueError, KeyError, RecursionError):
+        return {}
+    return held if isinstance(held, dict) else {}
+
+
+def _as_checked(config: configuration.Config) -> str | None:
+    """The hash that the job `check_model` recorded."""
+    try:
+        record = json.loads(
+            config.at(manifest_paths.at("checked_model", model=planned_runs.model_key(config))).read_bytes()
+        )
+    except (OSError, ValueError):
+        return None
+    known: str | None = record.get("files")
+    return known
+
+
+def _loaded(pretrained: str, revision: str | None) -> Iterator[tuple[str, Path]]:
+    """The name and the place of each file that is loaded; none where the model is not on this machine."""
+    folder = Path(pretrained).expanduser()
+    if not folder.is_dir():
+        held = _in_cache(pretrained, revision)
+        if held is None:
+            return
+        folder = held
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _LOADED and path.is_file():
+            yield path.name, path.resolve()
+
+
+def _in_cache(name: str, revision: str | None) -> Path | None:
+    """The folder of a model in the hub's cache."""
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        place = try_to_load_from_cache(name, "config.json", revision=revision)
+    except (ImportError, ValueError):  # a name that no hub has
+        return None
+    return Path(place).parent if isinstance(place, str) else None

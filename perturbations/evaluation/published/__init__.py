@@ -1,0 +1,1 @@
+"""Published protocols, and whether a number may stand beside a published one."""

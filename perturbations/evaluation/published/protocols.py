@@ -1,0 +1,160 @@
+"""The published protocols of `presets.yaml`: their look-up, and their keys below those of a configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from perturbations.base.errors import ConfigError, did_you_mean, short
+from perturbations.suites import published_cells
+from perturbations.suites import suite_registry as suites
+from perturbations.tta.methods import method_registry as methods
+
+_FILE = Path(__file__).with_name("presets.yaml")
+
+_Keys = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationProtocol:
+    """How one table, or a family of tables of the same runs, was made.
+
+    Attributes:
+        name: in `evaluation.protocol`, on pages and in manifests: paper and table.
+        paper: the paper's name in published tables.
+        tables: the numbers of the tables, as in the published cells.
+        summary: one line for menus.
+        datasets: the adapters of the datasets in these tables.
+        evaluation, suites, composed: the keys that it sets in these sections; `suites` by the suite's name.
+        needs: what the user must bring: key of `evaluation` -> what it is.
+        unstated: what the paper leaves open, and what is taken here.
+    """
+
+    name: str
+    paper: str
+    tables: tuple[str, ...]
+    summary: str
+    datasets: tuple[str, ...]
+    evaluation: _Keys = field(default_factory=dict)
+    suites: Mapping[str, _Keys] = field(default_factory=dict)
+    composed: _Keys = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
+    unstated: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> list[published_cells.Published]:
+        """The published cells of its tables, in printed order."""
+        return published_cells.values(self.paper, self.tables)
+
+
+@cache
+def _read() -> Any:
+    return yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+
+
+def papers() -> dict[str, _Keys]:
+    """What is said of each paper, by its name in published tables.
+
+    `title` is for menus and pages, `suite` the one that it introduced, if any, and `not_read` are its tables of results
+    whose numbers are not among the published cells, and why.
+    """
+    known: dict[str, _Keys] = _read()["papers"]
+    return known
+
+
+@cache
+def protocols() -> dict[str, EvaluationProtocol]:
+    """Every protocol by its name, paper by paper in the order of tables."""
+    of_lists: dict[str, dict[str, Any]] = {
+        name: {key: tuple(value) if isinstance(value, list) else value for key, value in own.items()}
+        for name, own in _read()["protocols"].items()
+    }
+    declared = [EvaluationProtocol(name=name, **own) for name, own in of_lists.items()]
+    return {own.name: own for paper in papers() for own in declared if own.paper == paper}
+
+
+def protocol(name: str) -> EvaluationProtocol:
+    """The protocol called `name`; raises `ConfigError` with the nearest names when there is none."""
+    known = protocols()
+    if name not in known:
+        near = did_you_mean(name, known)
+        raise ConfigError(f"protocol {short(name)} is unknown{near}; `perturb list protocols` lists all")
+    return known[name]
+
+
+def applied(raw: Any) -> Any:
+    """A configuration, as it is written, above the keys of the protocol that it names.
+
+    Keys that are written replace the protocol's, one by one. What is no configuration, and a protocol that there is
+    not, are left to whoever checks types.
+    """
+    section = raw.get("evaluation") if isinstance(raw, dict) else None
+    name = section.get("protocol") if isinstance(section, dict) else None
+    if not isinstance(name, str) or name not in protocols():
+        return raw
+    wanted = protocols()[name]
+    result = dict(raw)
+    for key, own in (("evaluation", wanted.evaluation), ("composed", wanted.composed)):
+        if own:
+            result[key] = _below(raw.get(key), own)
+    if wanted.suites and isinstance(raw.get("suites"), dict | None):
+        given = raw.get("suites") or {}
+        result["suites"] = given | {suite: _below(given.get(suite), own) for suite, own in wanted.suites.items()}
+    return result
+
+
+def _below(written: Any, own: _Keys) -> Any:
+    """A section as it is written, above a protocol's keys; what is no section stays as it is."""
+    copy = json.loads(json.dumps(own))  # a reader may change what it gets
+    return copy | (written or {}) if isinstance(written, dict | None) else written
+
+
+def lacking(
+    name: str,
+    config: Mapping[str, Any],
+    dataset: str = "",
+    donors: str | None = None,
+    videos: _Keys | None = None,
+    same: Collection[str] = (),
+) -> list[str]:
+    """What the protocol needs of the user and a configuration does not have, one line each.
+
+    Args:
+        name: the protocol.
+        config: the values of the section `evaluation`.
+        dataset, donors: the evaluated dataset, and the one that its donors come from.
+        videos: of each evaluated suite the perturbations of videos, a list or "all"; None: those of the protocol.
+        same: the datasets that list the evaluated items under another name.
+    """
+    wanted = protocol(name)
+    needs = dict(wanted.needs)
+    bank = needs.pop("querybank", None)  # without one, a method that needs it is refused in any case
+    lines = [f"evaluation.{key}: {name} needs {what}" for key, what in needs.items() if config.get(key) is None]
+    named = [entry if isinstance(entry, str) else entry["name"] for entry in config.get("methods", ())]
+    if bank and config.get("querybank") in (dataset, *same) and any(methods.method(own).needs_bank for own in named):
+        lines.append(f"evaluation.querybank: {name} needs {bank}, and {config['querybank']} has the evaluated ones")
+    if videos is None:
+        evaluated = wanted.evaluation.get("suites", ())
+        videos = {suite: own.get("perturbations", "all") for suite, own in wanted.suites.items() if suite in evaluated}
+    if donors in (None, dataset, *same) and (taking := _takes_donors(videos)):
+        lines.append(
+            f"datasets.{dataset}.donors: {name} needs another dataset, of training clips, for {', '.join(taking)}: the "
+            "papers' donors are no clips of the evaluated split"
+        )
+    return lines
+
+
+def _takes_donors(videos: _Keys) -> list[str]:
+    """Those perturbations of suites' videos that take frames of other clips."""
+    return [
+        entry.name
+        for suite, names in videos.items()
+        for entry in suites.perturbations(suite, "video")
+        if "donors" in entry.parameters(entry.severities[-1]) and (names == "all" or entry.name in names)
+    ]

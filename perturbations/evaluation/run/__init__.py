@@ -1,0 +1,1 @@
+"""From planned runs to rows of results and ranks."""

@@ -1,0 +1,124 @@
+"""The columns of exported clips, captions and pairs, and how they become Parquet and JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perturbations.base import storage
+from perturbations.base.errors import UnknownPerturbationError
+from perturbations.exports import export_names
+from perturbations.exports.exported_corpus import ExportedClip, PairedText
+from perturbations.manifest.rows import CaptionRow, MultimodalRow, TextRow
+from perturbations.suites import suite_registry as suites
+
+_TYPES = {
+    **dict.fromkeys(("severity", "text_severity", "seed", "width", "height", "frame_count"), pa.int64()),
+    **dict.fromkeys(("share", "fps", "duration_s", "psnr_db", "ssim", "similarity"), pa.float64()),
+    "changed": pa.bool_(),
+    "captions": pa.list_(pa.string()),
+}
+"""The types of columns that are no text."""
+
+
+def _schema_of(*columns: str) -> pa.Schema:
+    return pa.schema([(name, _TYPES.get(name, pa.string())) for name in columns])
+
+
+CLIP = _schema_of(
+    *("item", "dataset", "suite", "perturbation", "severity", "mix", "share", "caption", "captions", "level"),
+    *("variant", "params", "seed", "recipe_id", "width", "height", "sample_aspect_ratio", "fps", "frame_count"),
+    *("duration_s", "psnr_db", "ssim", "frames_sha256", "sha256"),
+)
+"""An exported clip. `suite` and `perturbation` of clean clips are `clean`, their severity is 0.
+
+`caption` is the first of the item's clean `captions`. `sha256` is the hash of the exported file.
+"""
+
+CAPTION = _schema_of(
+    *("id", "item", "dataset", "suite", "perturbation", "severity", "text", "source_text", "changed"),
+    *("similarity", "variant", "backend", "recipe_id"),
+)
+"""An exported caption. `suite` and `perturbation` of clean captions are `clean`, their severity is 0."""
+
+PAIRED = _schema_of(
+    *("caption_id", "text_perturbation", "text_severity", "text_level", "text", "source_text", "changed"),
+    *("similarity", "text_backend", "text_recipe_id"),
+)
+"""The caption of an exported pair. `text_perturbation` of clean captions is `clean`, their severity is 0.
+
+`source_text` is the caption that it was made from, empty where the dataset's `captions.parquet` does not have it.
+"""
+
+PAIR = pa.schema([*CLIP, *PAIRED])
+"""An exported pair of a video and a caption: the columns of the clip before those of the caption."""
+
+_EMPTY = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, _TYPES["captions"]: [""]}
+
+
+def of_clip(clip: ExportedClip, sha256: str) -> dict[str, Any]:
+    """The columns of a clip; `sha256` is the hash of its file."""
+    texts = [caption.text for caption in clip.captions]
+    own = {"item": clip.row.item_id, "mix": clip.mix, "share": clip.share, "sha256": sha256}
+    return _of_row(CLIP, clip.row) | own | {"caption": texts[0] if texts else "", "captions": texts}
+
+
+def of_texts(clip: ExportedClip) -> list[dict[str, Any]]:
+    """The columns of each caption that a clip is paired with."""
+    return [_of_text(row, {caption.caption_id: caption.text for caption in clip.captions}) for row in clip.texts]
+
+
+def _of_text(row: PairedText, originals: Mapping[str, str]) -> dict[str, Any]:
+    clean = {"text_perturbation": export_names.CLEAN, "text_severity": 0, "changed": False}
+    level = None
+    if isinstance(row, MultimodalRow):
+        clean = {}
+        with suppress(UnknownPerturbationError):  # of a package that is not installed here
+            level = suites.get(f"{row.suite}/{row.text_perturbation}").category
+    values = {name: getattr(row, name, None) for name in PAIRED.names}
+    return values | clean | {"text_level": level, "source_text": originals.get(row.caption_id)}
+
+
+def of_caption(row: TextRow | CaptionRow) -> dict[str, Any]:
+    """The columns of a perturbed or a clean caption."""
+    clean = {"source_text": row.text, "changed": False} if isinstance(row, CaptionRow) else {}
+    return _of_row(CAPTION, row) | {"id": row.caption_id, "item": row.item_id} | clean
+
+
+def _of_row(schema: pa.Schema, row: object) -> dict[str, Any]:
+    """The columns that a row has by the same names; of one that is not perturbed, those of a clean one."""
+    values = {name: getattr(row, name, None) for name in schema.names}
+    clean = {name: export_names.CLEAN for name in ("suite", "perturbation") if values[name] is None}
+    return {**values, **clean, "severity": values["severity"] or 0}
+
+
+def write(path: Path, schema: pa.Schema, parts: Iterable[Iterable[Mapping[str, Any]]]) -> int:
+    """Write rows as Parquet, each part as a row group; the same rows give the same bytes. Returns their number."""
+    count = 0
+    with storage.atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for part in parts:
+            table = pa.Table.from_pylist(list(part), schema)
+            writer.write_table(table)
+            count += table.num_rows
+    return count
+
+
+def as_json(schema: pa.Schema, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for JSON, whose values all have the type of their column.
+
+    `datasets` takes the types of all samples from the first five, so that no null may be among them: text that is not
+    known is empty, a number is 0 or NaN, and a list without texts holds an empty one.
+    """
+    return {own.name: _EMPTY[own.type] if row[own.name] in (None, []) else row[own.name] for own in schema}
+
+
+def features(schema: pa.Schema) -> list[dict[str, str]]:
+    """The columns as `datasets` describes them in a card."""
+    kinds = {pa.float64(): {"dtype": "float64"}, _TYPES["captions"]: {"list": "string"}}
+    return [{"name": column.name, **kinds.get(column.type, {"dtype": str(column.type)})} for column in schema]

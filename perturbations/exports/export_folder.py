@@ -1,0 +1,123 @@
+"""The folder of an export: whose it is, what an earlier export left in it, and the lists of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from perturbations import __version__
+from perturbations.base import storage
+from perturbations.base.errors import ManifestError, OutputError
+from perturbations.exports.export_registry import LeftOut
+from perturbations.exports.exported_corpus import ExportedCorpus
+from perturbations.manifest import files, locations, manifest_paths
+
+MARKER = "perturbations.json"
+"""The file that says which export a folder holds."""
+
+LEFT_OUT = "left_out.csv"
+"""The file that lists the rows without a clip."""
+
+SUMS = "SHA256SUMS"
+"""The list of files with their hashes, as `sha256sum -c SHA256SUMS` reads it."""
+
+DATA = "data"
+"""The folder of all exported clips and captions: what no export names is deleted from it."""
+
+_SUM = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f]+)")
+
+
+def check_tree(output: Path, manifest: Path) -> None:
+    """Raise `OutputError` for a folder in `manifests` or `corpora` of the exported tree, which the workflow fills."""
+    try:
+        root = locations.root_of(manifest, files.read_metadata(manifest)).resolve()
+    except ManifestError:
+        return  # it was taken out of its tree; of captions, that is no error
+    if not manifest.resolve().is_relative_to(root / manifest_paths.MANIFESTS):
+        return
+    for own in (root / manifest_paths.MANIFESTS, root / manifest_paths.CORPORA):
+        if output.resolve().is_relative_to(own):
+            raise OutputError(f"{output} is within {own}, which the workflow fills; choose another folder")
+
+
+def claim(corpus: ExportedCorpus) -> None:
+    """Make the folder of an export, or take one of the same export.
+
+    Raises `OutputError` for a folder with other files or with another export, and for one that the workflow fills.
+    """
+    output, form = corpus.request.output, corpus.request.form
+    described = {"format": form, "corpus": "/".join(corpus.identity), "perturbations": __version__}
+    check_tree(output, corpus.request.manifest)
+    with storage.output_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
+        entries = list(output.iterdir())
+    leftovers = [path for path in entries if storage.is_leftover(path)]  # of a killed export
+    held = read_marker(output)
+    if not held and len(entries) > len(leftovers):
+        raise OutputError(f"{output} holds files that no export made; choose a new folder")
+    if held and [held.get(name) for name in ("format", "corpus")] != [form, described["corpus"]]:
+        other = f"{held.get('corpus')} in the format {held.get('format')}"
+        raise OutputError(f"{output} holds the export of {other[:200]!r}; choose another folder, or delete it")
+    for leftover in leftovers:
+        leftover.unlink(missing_ok=True)
+    storage.write_text_if_changed(output / MARKER, json.dumps(described, indent=1, sort_keys=True) + "\n")
+
+
+def read_marker(output: Path) -> dict[str, object]:
+    """What the folder of an export says of it: its `format` and `corpus`; empty of a folder that is none."""
+    with suppress(OSError, ValueError, RecursionError):
+        about = json.loads((output / MARKER).read_bytes())
+        return about if isinstance(about, dict) else {}
+    return {}
+
+
+def finish(output: Path, written: Collection[Path], left_out: Iterable[LeftOut]) -> None:
+    """Delete the files below `data` that this export did not write, and list the rows without a clip."""
+    import pandas as pd  # not at the top: `perturb verify` reads the marker alone
+
+    kept = {str(path) for path in written}
+    for path in sorted((output / DATA).rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            with suppress(OSError):
+                path.rmdir()
+        elif str(path) not in kept:
+            path.unlink(missing_ok=True)
+    if lines := [[for_spreadsheets(cell) for cell in row] for row in left_out]:
+        table = pd.DataFrame(lines, columns=["row", "problem"])
+        storage.write_text_if_changed(output / LEFT_OUT, table.to_csv(index=False, lineterminator="\n"))
+    else:
+        (output / LEFT_OUT).unlink(missing_ok=True)
+
+
+def for_spreadsheets(text: str) -> str:
+    """A cell of a CSV file that no spreadsheet reads as a formula: `=1+1` becomes `'=1+1`, and `'` becomes `''`."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "'")) else text
+
+
+def write_sums(output: Path, known: Mapping[Path, str] | None = None, *, only: Iterable[Path] = ()) -> str:
+    """List the files of an export with their hashes, or some `only`; `known` are hashes of files that are not read.
+
+    Returns the hash of the list itself, the export's root.
+    """
+    paths = [*only] or [*output.iterdir(), *(output / DATA).rglob("*")]
+    hashes = {
+        path.relative_to(output).as_posix(): (known or {}).get(path) or storage.sha256(path)
+        for path in paths
+        if path.is_file() and path.name != SUMS
+    }
+    storage.write_text_if_changed(output / SUMS, "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes)))
+    return storage.sha256(output / SUMS)
+
+
+def read_sums(path: Path) -> dict[str, str]:
+    """The hashes in a list, by the file's path from the list's folder. Raises `ManifestError` for any other file."""
+    if not path.is_file():
+        raise ManifestError(f"{path} is no list of an export's files")
+    lines = path.read_text("utf-8", errors="replace").splitlines()
+    matches = [_SUM.fullmatch(line) for line in lines]
+    if None in matches:
+        raise ManifestError(f"{path}: line {matches.index(None) + 1} is none that an export wrote")
+    return {match[2]: match[1] for match in matches if match is not None}

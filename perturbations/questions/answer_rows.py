@@ -1,0 +1,120 @@
+"""The rows of answers and of their results, and what a cell is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from perturbations.base.errors import ConfigError, short
+from perturbations.exports.export_names import CLEAN, named
+from perturbations.manifest.rows import RowKind
+
+
+class CellKey(NamedTuple):
+    """What is perturbed; of clean clips CLEAN, CLEAN, 0. The suite is "" where a log does not say it."""
+
+    suite: str = CLEAN
+    perturbation: str = CLEAN
+    severity: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name in exports: `fog_3`."""
+        return CLEAN if self == CellKey() else named(self.perturbation, str(self.severity))
+
+
+def cell_of(text: str, suites: Mapping[str, Collection[tuple[str, int]]]) -> CellKey:
+    """A cell by its name: `clean`, `fog_3`, `mlvp/fog_3`, `blank`.
+
+    `suites` are the scenarios of each suite; where no suite is named, it is the only one that has the scenario.
+    Raises `ConfigError`.
+    """
+    if text == CLEAN:
+        return CellKey()
+    match = re.fullmatch(r"(?:([a-z][a-z0-9_]*)/)?([A-Za-z0-9_]+?)(?:_([0-9]+))?", text)
+    if match is None:
+        raise ConfigError(f"no cell {short(text)}: it is `clean` or a perturbation with its severity, such as fog_3")
+    suite, perturbation, severity = match[1], match[2], int(match[3] or 1)
+    having = [name for name, scenarios in suites.items() if (perturbation, severity) in scenarios]
+    return CellKey(suite or (having[0] if len(having) == 1 else ""), perturbation, severity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRow:
+    """A model's answer to a question in a cell.
+
+    `budget` is what the log says of frames: how many or how often, by which sampler, in which size. `parsed` is the
+    option that the response names, from 0; empty where it names none. `reported_score` is the harness's own.
+    """
+
+    model: str
+    budget: str
+    suite: str
+    perturbation: str
+    severity: int
+    cell: str
+    question_id: str
+    response: str
+    parsed: int | None = None
+    correct: bool
+    reported_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerResult:
+    """The answers of a model in a cell beside its clean ones, over the `n` questions that both have.
+
+    Accuracies, `delta` (perturbed - clean), their intervals and `smallest_drop` are percent; rates are shares of 1.
+    `missing` are the other questions of the table. n11, n10, n01, n00 count questions, right or wrong in the clean cell
+    and in this one. `low` and `high` bound `delta`. `smallest_drop` is what so many pairs can show (.05, power .8).
+    `visual_share` is (A_p - A_blank) / (A_c - A_blank). `by_category` is JSON.
+    """
+
+    model: str
+    budget: str
+    suite: str
+    perturbation: str
+    severity: int
+    cell: str
+    n: int
+    missing: int
+    unparsed: int
+    accuracy: float | None = None
+    accuracy_low: float | None = None
+    accuracy_high: float | None = None
+    clean_accuracy: float | None = None
+    delta: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n11: int | None = None
+    n10: int | None = None
+    n01: int | None = None
+    n00: int | None = None
+    same_answer: float | None = None
+    harmful_flips: float | None = None
+    beneficial_flips: float | None = None
+    resist_rate: float | None = None
+    p_flip: float | None = None
+    p_mcnemar: float | None = None
+    p_holm: float | None = None
+    smallest_drop: float | None = None
+    equivalent: bool | None = None
+    visual_share: float | None = None
+    visual_low: float | None = None
+    visual_high: float | None = None
+    by_category: str
+    clusters: int
+    draws: int
+    seed: int
+
+
+_CELL = ("model", "budget", "suite", "perturbation", "severity")
+ANSWERS = RowKind("answers", AnswerRow, (*_CELL, "question_id"))
+ANSWER_RESULTS = RowKind("answer_results", AnswerResult, _CELL)
+
+
+def kinds() -> list[RowKind[Any]]:
+    """The kinds of manifests of this room."""
+    return [ANSWERS, ANSWER_RESULTS]
