@@ -141,6 +141,9 @@ def test_the_file_that_is_named_is_read_whatever_lies_beside_it(tmp_path: Path) 
     assert np.array_equal(feature_reading.read(beside["npz"]).rows, (VALUES + 1).mean(axis=1))
     with pytest.raises(AnnotationError, match=r"x.npy has no ids, and .*x.csv has features of its own"):
         feature_reading.read(tmp_path / "x.npy")
+    for listed in (NAMES, [f" {name}" for name in NAMES]):
+        lists(tmp_path / "x.csv", listed, None)  # a column of features that is empty
+        assert np.array_equal(feature_reading.read(tmp_path / "x.npy").rows, (VALUES + 2).mean(axis=1))
     names_only(tmp_path / "x.csv")
     (tmp_path / "x.npy").unlink()
     with pytest.raises(AnnotationError, match=r"x.csv has no features, and .*x.npz beside it has ids of its own"):

@@ -54,7 +54,7 @@ _PATTERNS = {
     "encoded": "work/{dataset}/evaluation/{model}/{modality}.safetensors",
     "evaluation_part": "work/{dataset}/evaluation/{model}/{job}.parquet",
     "evaluation_ranks": "work/{dataset}/evaluation/{model}/{job}.ranks.parquet",
-    # pictures and pages beside manifests, which `manifest.kinds` declares
+    # pictures and pages beside manifests, which `manifest.rows` declares
     "index": INDEX,
     "card": "manifests/{dataset}/{suite}/README.md",
     "preview": "manifests/{dataset}/{suite}/preview.png",

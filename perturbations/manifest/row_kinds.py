@@ -26,4 +26,4 @@ KINDS: dict[str, rows.RowKind[Any]] = {kind.name: kind for kind in reversed(_DEC
 """By name. Further manifests may be declared of a kind that there is."""
 
 FILES: dict[str, str] = {name: path for kind in _DECLARED for name, path in kind.files.items()}
-"""The path of every manifest, with fields in braces, by its name in `manifest.layout`."""
+"""The path of every manifest, with fields in braces, by its name in `manifest.manifest_paths`."""

@@ -106,9 +106,10 @@ def find_checkpoint(model: str, revision: str | None) -> Checkpoint:
     try:
         folder = Path(hub.snapshot_download(model, revision=revision, local_files_only=True))
     except (OSError, ValueError) as error:
+        fetch = f"fetch it before: hf download {model}" + (f" --revision {revision}" if revision else "")
+        way = "there is no such folder" if model.startswith(("/", ".", "~")) or model.count("/") > 1 else fetch
         raise ConfigError(
-            f"model {model!r} is not on this machine, and nothing is downloaded during a run; "
-            f"{_how_to_fetch(model, revision)}"
+            f"model {model!r} is not on this machine, and nothing is downloaded during a run; {way}"
         ) from error
     return Checkpoint(model, folder.name, folder)
 
@@ -301,12 +302,6 @@ def _how_to_convert(folder: Path) -> str:
         "s.save_file({k: v.clone().contiguous() for k, v in w.items()}, 'model.safetensors', {'format': 'pt'})"
     )
     return f'convert {weights[0]} once, inside that folder: python -c "{program}"'
-
-
-def _how_to_fetch(model: str, revision: str | None) -> str:
-    if model.startswith(("/", ".", "~")) or model.count("/") > 1:
-        return "there is no such folder"
-    return f"fetch it before: hf download {model}" + (f" --revision {revision}" if revision else "")
 
 
 def _broken(checkpoint: Checkpoint, what: str, reason: str) -> str:

@@ -82,7 +82,7 @@ def index(root: Path = Path()) -> Path:
         "perturbations.pages",
         "index.html.j2",
         totals=[(name, value) for name, value in totals.items() if value not in ("0", "0 B")],
-        facts=[words(_space(root, size)), *roots(output.parent)],
+        facts=[f"Space: {shown.size(shutil.disk_usage(root).free)} are free.", *roots(output.parent)],
         sections={words(name): entries for name, entries in sections.items()},
         lacking=lacking,
         unreadable=unreadable,
@@ -176,25 +176,3 @@ def _headline(path: Path) -> str:
     label, direction = means.iloc[:, 0].idxmax()
     numbers = ", ".join(f"{value:.1f} {side}" for side, value in means.loc[(label, direction)].dropna().items())
     return f"R@1 {numbers}: {label}, {direction}, the best of {shown.plural(rows['label'].nunique(), 'method')}"
-
-
-def _space(root: Path, videos: int) -> str:
-    """What takes space."""
-    sizes = {
-        "perturbed videos": videos,
-        **{f"{top}/": _size(root / top) for top in (manifest_paths.MANIFESTS, manifest_paths.WORK)},
-    }
-    taken = [f"{name} {shown.size(size)}" for name, size in sizes.items() if size]
-    return f"Space: {', '.join([*taken, f'{shown.size(shutil.disk_usage(root).free)} are free'])}."
-
-
-def _size(folder: Path) -> int:
-    """The bytes of the files below a folder, as far as they can be read."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(place, name)).st_size
-            except OSError:  # deleted meanwhile
-                continue
-    return total

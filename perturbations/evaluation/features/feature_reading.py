@@ -90,11 +90,14 @@ def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
 
 
 def lists_ids(path: Path) -> bool:
-    """Whether a file is a CSV of ids without features, which may be those of a tensor beside it."""
+    """Whether a file is a CSV of ids without features, which may be those of a tensor beside it.
+
+    It has no column of features, or one that its first row leaves empty.
+    """
     if path.suffix.lower() != ".csv":
         return False
-    header = parsing.header(path)
-    return not any(key in header and features in header for key, features in _COLUMNS.items())
+    first: Any = next((row for _, row in parsing.table(path, (), way_out="")), {})
+    return not any(key in first and first.get(features) for key, features in _COLUMNS.items())
 
 
 def tensors_beside(path: Path) -> list[Path]:

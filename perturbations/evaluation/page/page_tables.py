@@ -149,7 +149,7 @@ class Section:
 
 @dataclass
 class PlayedClips:
-    """Clips side by side that play (`report.previews.Preview`), each with its name, and lines below their title."""
+    """Clips side by side that play (`pages.clip_previews.Preview`), each with its name, and lines below their title."""
 
     title: str
     clips: Sequence[tuple[str, Mapping[str, str]]]

@@ -197,14 +197,14 @@ def _made_from(
 
 
 def _report(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> TargetWork:
-    """The page of results, and what those on it that the configuration asks for are made of."""
+    """The page of results, and what those that lie there and are asked for by the configuration are made of."""
     models, files = (
         planned_runs.models(config),
         [manifest_paths.at("results_page"), manifest_paths.at("results_tables")],
     )
     for path in reported(config):
         _, own = manifest_paths.place_of(path) or ("", {})
-        if own["model"] in models:
+        if config.at(path).exists() and own["model"] in models:
             files += _made_from(models[own["model"]], own["dataset"], own["kind"], plans, caption_shards)
     return TargetWork(files)
 
