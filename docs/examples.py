@@ -46,7 +46,7 @@ def pages() -> dict[str, str]:
 def _corpus(root: Path) -> None:
     """The page of a drawn clip under the perturbations of MLVP that need no guide."""
     listed = ListedClip(item_id=_CLIP, source_video_id=_CLIP, path=str(root / f"{_CLIP}.mp4"))
-    demo.draw(listed)
+    demo.draw(_CLIP, Path(listed.path))
     sources = root / "sources.parquet"
     files.write(sources, SOURCES, [clean_clips.source_row("demo", listed)])
     rows: list[VideoRow] = []

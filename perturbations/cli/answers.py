@@ -50,10 +50,11 @@ def _answers(options: argparse.Namespace) -> int:
     from perturbations.manifest.rows import QUESTIONS
     from perturbations.questions import answers, pairs, questions_page
     from perturbations.questions.answer_rows import ANSWER_RESULTS, ANSWERS, cell_of
+    from perturbations.questions.table import sha256_of
 
     table = files.read_rows(options.questions, QUESTIONS)
     described = files.read_metadata(options.questions)
-    questions = answers.Questions(table, str(described["content_sha256"]), options.questions)
+    questions = answers.Questions(table, sha256_of(table), options.questions)
     named = partial(cell_of, suites=_suites(options.questions.parent))
     cells = {path: named(name) for path, name in _by_path("--cell", options.cell, options.logs).items()}
     models = _by_path("--model", options.model, options.logs)

@@ -16,6 +16,7 @@ from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus
 from perturbations.manifest import files
 from perturbations.manifest.companions import companion_path
 from perturbations.manifest.rows import QUESTIONS, SOURCES, TEXTS, VIDEOS, QuestionRow
+from perturbations.questions.table import sha256_of
 
 
 @dataclass
@@ -98,7 +99,7 @@ def read(request: Request) -> AskedCorpus:
             }
             cells[name] = Cell(_columns(exported, texts[0]), clean.clips, of_ids)
     ordered = dict(sorted(cells.items(), key=lambda own: own[0] != export_names.CLEAN))
-    return AskedCorpus(exported, rows, str(files.read_metadata(path)["content_sha256"]), ordered)
+    return AskedCorpus(exported, rows, sha256_of(rows), ordered)
 
 
 def _columns(exported: ExportedCorpus, row: object) -> dict[str, Any]:

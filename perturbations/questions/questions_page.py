@@ -17,6 +17,7 @@ from perturbations.manifest import files, locations, manifest_paths
 from perturbations.manifest.rows import COMPLETE, QUESTIONS, VIDEOS, QuestionRow, VideoRow
 from perturbations.pages import clip_previews
 from perturbations.questions.answer_rows import ANSWER_RESULTS, ANSWERS, AnswerResult, AnswerRow, CellKey
+from perturbations.questions.table import sha256_of
 
 _CONTROLS = "controls"
 _LOST = 6
@@ -204,10 +205,11 @@ def _lost(path: Path, table: Path, sha256: str, results: Sequence[AnswerResult])
         return
     number = shown.plural(len(wrong), "question")
     yield f"{number} that every model answers right on the clean clip and wrong in the same cell; the first are shown."
-    if not table.is_file() or files.read_metadata(table)["content_sha256"] != sha256:
+    stored = files.read_rows(table, QUESTIONS) if table.is_file() else []
+    if sha256_of(stored) != sha256:
         yield f"The table of questions, {table.name}, is not where it was, or is another: no text and no clip is shown."
         return
-    questions = {row.question_id: row for row in files.read_rows(table, QUESTIONS)}
+    questions = {row.question_id: row for row in stored}
     ordered = sorted(wrong, key=lambda name: (-len(wrong[name]), name))[:_LOST]
     clips = _clips(table.parent, {(questions[name].item_id, max(wrong[name], key=_strength)) for name in ordered})
     for name in ordered:

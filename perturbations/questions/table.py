@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import logging
 import os
@@ -10,8 +11,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
+from operator import attrgetter
 from pathlib import PurePosixPath
 from string import ascii_uppercase
 from typing import Any, Literal
@@ -24,6 +26,15 @@ from perturbations.datasets.parsing import checked, seconds
 from perturbations.manifest.rows import QuestionRow
 
 _log = logging.getLogger("perturbations")
+
+
+def sha256_of(rows: Iterable[QuestionRow]) -> str:
+    """A hash of the questions of a table in any order, by which answers say what was asked."""
+    digest = hashlib.sha256()
+    for row in sorted(rows, key=attrgetter("question_id")):
+        digest.update(canonical(asdict(row)).encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()
+
 
 Form = Literal["text", "letter", "index"]
 """How annotations write an answer: as the option itself, as its letter, or as its place, counted from 0."""

@@ -21,6 +21,7 @@ from perturbations.manifest.rows import QUESTIONS, QuestionRow
 from perturbations.questions import pairs
 from perturbations.questions.answer_rows import AnswerRow, CellKey, cell_of
 from perturbations.questions.answering import parsed, prompt
+from perturbations.questions.table import sha256_of
 
 RECORDED = ROOT / "tests" / "golden/lmms_eval"
 CELLS = [
@@ -292,7 +293,7 @@ def recorded(tmp_path):
     """Logs of lmms-eval's dummy, which says B, on three scenes, and the table of questions that it was asked."""
     path = tmp_path / "manifests/study/questions.parquet"
     files.write(path, QUESTIONS, listed(tmp_path, 3), {"dataset": "study"})
-    sha256 = files.read_metadata(path)["content_sha256"]
+    sha256 = sha256_of(files.read_rows(path, QUESTIONS))
     logs = tmp_path / "logs"
     logs.mkdir()
     for log in RECORDED.iterdir():
@@ -376,7 +377,7 @@ def test_a_cache_that_two_cells_share_is_refused(table, tmp_path, capsys):
 
 def test_a_table_of_vlmevalkit_is_read_with_its_score(table, tmp_path):
     rows = files.read_rows(table, QUESTIONS)
-    sha256 = files.read_metadata(table)["content_sha256"]
+    sha256 = sha256_of(rows)
     for cell in (CLEAN, FOG_3):
         name = "study_mlvp_" + CellKey(*cell).name
         about = {"suite": cell[0], "perturbation": cell[1], "severity": cell[2], "questions_sha256": sha256}

@@ -23,6 +23,7 @@ from perturbations.cli.main import main
 from perturbations.manifest import files
 from perturbations.manifest.rows import CAPTIONS, QUESTIONS, SOURCES, TEXTS, VIDEOS, CaptionRow, QuestionRow
 from perturbations.questions.answer_rows import ANSWER_RESULTS
+from perturbations.questions.table import sha256_of
 
 CELLS = ["clean", "fog_1", "gaussian_noise_1", "gaussian_noise_3"]
 
@@ -117,7 +118,7 @@ def test_neither_a_cell_nor_a_folder_reaches_the_prompt(moved):
 def test_a_record_says_what_was_asked_of_which_frames(moved, corpus):
     utils = utils_of(moved)
     rows = {row.item_id: row for row in files.read_rows(videos_of(corpus), VIDEOS) if row.perturbation == "fog"}
-    sha256 = files.read_metadata(questions_of(corpus))["content_sha256"]
+    sha256 = sha256_of(files.read_rows(questions_of(corpus), QUESTIONS))
     for doc in utils.docs_fog_1(None):
         record = utils.results(doc, [f"The answer is {utils.target(doc)}."])["accuracy"]
         assert (record["parsed_answer"], record["answer"], record["score"]) == (utils.target(doc), utils.target(doc), 1)

@@ -15,8 +15,8 @@ from workflow_project import Project, copy_of, new_project, tiny_clip
 
 from perturbations.base import storage
 from perturbations.cli.main import main
+from perturbations.corpus import run_status
 from perturbations.manifest import files
-from perturbations.report import status
 
 TARGETS = "mlvp_tiny", "text_mm_robustness_tiny"
 CLIP, OTHER_CLIP = Path("corpora/tiny/mlvp/fog/1/a.mp4"), Path("corpora/tiny/mlvp/fog/3/a.mp4")
@@ -294,7 +294,7 @@ def test_a_stranger_s_file_is_named_with_its_size_and_stays(
 
 def test_status_counts_the_clips_that_lie_there(corpus: Project) -> None:
     def done() -> int:
-        (stage,) = (each for each in status.collect(Path())["stages"] if each["stage"] == "videos")
+        (stage,) = (each for each in run_status.collect(Path())["stages"] if each["stage"] == "videos")
         return int(stage["done"])
 
     assert done() == 12
