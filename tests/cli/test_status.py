@@ -223,7 +223,7 @@ def test_what_failed_is_listed_by_reason_and_nothing_otherwise(
 
 
 RULES = """
-from perturbations.report import run_lines
+from perturbations.corpus import run_lines
 from snakemake.logging import logger
 run_lines.add_to(logger)
 run_lines.add_to(logger)

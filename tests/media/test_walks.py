@@ -159,7 +159,7 @@ def test_a_picture_that_ends_early_is_not_shown(
         ("wmv2.wmv", cut, "the file ends early: "),
         ("index.mp4", with_another_name, "a part of the file is damaged or missing"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 def test_the_reason_is_what_the_file_proves(
     name: str, damage: Callable[[bytes], Iterator[bytes]], reason: str, tmp_path: Path

@@ -147,7 +147,7 @@ def analysis_of(form: Perturbation) -> AnalysisRecipe | None:
 
 def of_composed() -> dict[str, Versioned]:
     """The rules by which queries are written, and the split, which they and a language model write."""
-    names = ("labels", "builder", "sources", "language", "rules")
+    names = ("labels", "split_builder", "sources", "language", "split_rules")
     modules = (importlib.import_module(f"perturbations.composed.{name}") for name in names)
     labels, builder, sources, language, rules = modules
     room = "perturbations/composed"
