@@ -249,8 +249,10 @@ def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
     for item_id in ("a..b", "wait..."):
         path = folder / f"{storage.file_stem(item_id)}.mp4"
         path.touch()
-        rows.append(clips.video_row(wanted, item_id=item_id, path=str(path.relative_to(tmp_path))))
-    rows.append(clips.video_row(wanted, item_id="out", path=f"corpora/../{folder.relative_to(tmp_path)}/out.mp4"))
+        rows.append(clips.video_row(wanted, dataset="d", item_id=item_id, path=str(path.relative_to(tmp_path))))
+    rows.append(
+        clips.video_row(wanted, dataset="d", item_id="out", path=f"corpora/../{folder.relative_to(tmp_path)}/out.mp4")
+    )
     (folder / "out.mp4").touch()
     manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
     files.write(manifest, VIDEOS, rows, {"root": "../../.."})
