@@ -2,7 +2,8 @@
 
     python benchmarks/main_object.py FOLDER
 
-FOLDER holds the clips of `tests/main_objects.csv`, at any depth; they are known by their SHA-256. Per clip and for all:
+FOLDER holds the clips of `tests/golden/main_objects.csv`, at any depth; they are known by their SHA-256. Per clip and
+for all:
 the share of labelled frames whose box overlaps a label with an intersection over union of at least .3, the median
 overlap, the median area of the boxes in frames, what the boxes rest on, and CPU seconds.
 """
@@ -20,7 +21,7 @@ from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip
 from perturbations.models.analysis import saliency
 
-LABELS = Path(__file__).parents[1] / "tests" / "main_objects.csv"
+LABELS = Path(__file__).parents[1] / "tests" / "golden" / "main_objects.csv"
 CORNERS = ["x0", "y0", "x1", "y1"]
 CENTRE = (0.25, 0.2, 0.75, 0.8)
 ENOUGH = 0.3

@@ -2,7 +2,7 @@
 and the versions of libraries.
 
 On x86-64 processors with AVX2 all results are the same; on others, OpenCV's filters of floats round differently, and
-other architectures decode other colours. `tests/test_bit_exactness.py` renders again without vector instructions.
+other architectures decode other colours. `tests/base/test_bit_exactness.py` renders again without vector instructions.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class RowKind(Generic[RowT]):
         row: the type of its rows.
         key: the columns that identify a row and order them.
         complete: the type of its complete rows, where those have more columns filled.
-        files: the paths of the manifests of this kind, by the names that they have in `manifest_paths`, with their fields in
+        files: the paths of the manifests of this kind, by the names that they have in `manifest_paths`, with fields in
             braces.
         contradictions: what its rows contradict in files beside it, a sentence each, given its path, rows and metadata.
     """

@@ -39,7 +39,10 @@ FURTHER = workflow.overwrite_configfiles
 with user_mistakes():
     WRITTEN = config_file.load(
         dict.fromkeys(
-            map(os.path.abspath, [*set(workflow.configfiles) - set(FURTHER), "config.yaml", *FURTHER])
+            map(
+                os.path.abspath,
+                [*set(workflow.configfiles) - set(FURTHER), "config.yaml", *FURTHER],
+            )
         )
     )
     if not WRITTEN.values and not config:
@@ -52,6 +55,7 @@ configfile: "config.yaml"
 with user_mistakes():
     CONFIG = config_file.parse(config, WRITTEN, PREFIX, sys.argv[1:])
     folders.check_folders(CONFIG.at(""))
+    folders.check_own_folder()
     plugins.record(CONFIG.plugins, CONFIG.at(""))
 
 

@@ -35,8 +35,10 @@ def user_mistakes() -> Iterator[None]:
     """
     try:
         yield
-    except (PerturbationError, OSError) as error:
+    except PerturbationError as error:
         raise SystemExit(shown.lines(str(error))) from None
+    except OSError as error:
+        raise SystemExit(shown.lines(f"{error.filename}: {error.strerror}")) from None
 
 
 def doubled(value: int) -> Callable[..., int]:
@@ -70,7 +72,7 @@ class CorpusRules:
             lambda text: canonical({"recipe": json.loads(text), **config.storage.job_settings})
         )
         self._run = canonical({"timeout_s": config.timeout_s, "limits": config.limits.model_dump()})
-        self._text_recipes = cache(partial(folders.texts_of_recipes, config))
+        self._text_recipes = cache(user_mistakes()(partial(folders.texts_of_recipes, config)))
 
     def plan(self, collection: str) -> DatasetPlan:
         """The plan of a collection."""
@@ -241,6 +243,7 @@ class CorpusRules:
         scenarios, shards = recipe.scenarios(self.config, suite), self.plan(collection).shards
         return folders.of_scenarios(kind, collection, suite, scenarios, shards)
 
+    @user_mistakes()
     def video_recipes(self, wildcards: Wildcards) -> str:
         """The file of a corpus' recipes, which its parts must follow."""
         scenarios = recipe.scenarios(self.config, wildcards.suite)
@@ -267,6 +270,7 @@ class CorpusRules:
 
     # --- captions ---
 
+    @user_mistakes()
     def text_recipes(self, wildcards: Wildcards) -> str:
         """The file of the recipes of perturbed captions, which their parts must follow."""
         texts = self._text_recipes(wildcards.dataset, wildcards.suite)
@@ -284,6 +288,7 @@ class CorpusRules:
         """Time of `texts`, of at most a thousand captions. Finished parts are kept: the next attempt goes on."""
         return (1440 if self.config.backends.captions.backend == "pretrained" else 120) << (attempt - 1)
 
+    @user_mistakes()
     def texts_settings(self, wildcards: Wildcards) -> str:
         """Settings of `texts_manifest`."""
         dataset = dataset_of(wildcards.dataset)

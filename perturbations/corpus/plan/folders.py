@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -38,6 +39,13 @@ def check_folders(root: Path) -> None:
     for name in TOP:
         if (root / name).exists() and not (root / name).is_dir():
             raise ConfigError(f"cannot write {root / name}: it is a file, and no folder")
+
+
+def check_own_folder() -> None:
+    """Raise `ConfigError` where Snakemake's own folder cannot be written, for a dry run too: a disk is only read."""
+    own = Path(".snakemake") if os.path.isdir(".snakemake") else Path()
+    if not os.access(own, os.W_OK):
+        raise ConfigError(f"the folder {own.absolute()} cannot be written: Snakemake writes there, with -n too")
 
 
 def shell_prefix(python: Path) -> str:
