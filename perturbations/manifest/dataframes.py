@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, locations, parquet
+from perturbations.manifest import files, locations
 from perturbations.manifest.rows import SOURCE_STORAGE, SOURCES, TEXTS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def read_manifest(path: str | Path) -> pd.DataFrame:
     missing or not a manifest, or when a row names a file outside the corpus.
     """
     path = Path(path)
-    table = parquet.read_table(path, files.kind_of(path))
+    table = files.read_table(path, files.kind_of(path))
     frame: pd.DataFrame = table.to_pandas()
     described = files.read_metadata(path)
     root = locations.root_of(path, described)

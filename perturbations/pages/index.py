@@ -18,7 +18,7 @@ import numpy as np
 
 from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import files, manifest_paths, parquet, sets
+from perturbations.manifest import files, manifest_paths, sets
 from perturbations.manifest.rows import QUARANTINE, TEXTS, VIDEOS
 from perturbations.pages import common, templates
 
@@ -52,7 +52,7 @@ def index(root: Path = Path()) -> Path:
     for path in filter(manifest_paths.is_manifest, lying):
         try:
             known = files.kind_of(path)
-            with parquet.opened_as(path, known):  # which has the columns of its kind
+            with files.opened_as(path, known):  # which has the columns of its kind
                 kind = known.name
             reasons = common.reasons(files.read_rows(path, QUARANTINE)) if kind == QUARANTINE.name else []
             if reasons:

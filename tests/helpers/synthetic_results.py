@@ -20,7 +20,7 @@ from perturbations.base import rng
 from perturbations.base.records import canonical
 from perturbations.evaluation.page import evaluation_page
 from perturbations.evaluation.result_rows import RANKS, RESULTS, ResultRow
-from perturbations.manifest import files, parquet
+from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import summary_of_ranks
 from perturbations.suites import suite_registry
@@ -105,7 +105,7 @@ def write(
 
 def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> None:
     """Write the ranks of runs, whose queries are called q0, q1, ..., by columns: millions of rows."""
-    schema = parquet.schema_of(RANKS)
+    schema = files.schema_of(RANKS)
     lengths = [len(rank) for _, rank in runs]
     columns: dict[str, pa.Array] = {}
     for field in schema:
@@ -117,7 +117,7 @@ def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> Non
             values = pa.array([about.get(field.name) for about, _ in runs], field.type)
             columns[field.name] = values.take(pa.array(np.repeat(np.arange(len(runs)), lengths)))
     table = pa.table(columns, schema=schema)
-    parquet.encode([table], RANKS, path)
+    files.encode([table], RANKS, path)
 
 
 def _result(columns: Scenario, rank: np.ndarray, draw: np.random.Generator) -> ResultRow:

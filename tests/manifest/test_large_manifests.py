@@ -18,7 +18,7 @@ from perturbations.corpus import verification
 from perturbations.corpus.captions import mixes
 from perturbations.corpus.comparability import verdict
 from perturbations.corpus.tally import Tally
-from perturbations.manifest import files, parquet
+from perturbations.manifest import files
 from perturbations.manifest.rows import QRELS, SOURCES, VIDEOS, QrelRow
 from perturbations.pages.corpus_page import corpus_page
 
@@ -29,7 +29,7 @@ VIDEOS_FILE = "manifests/data/mlvp/videos.parquet"
 def small_groups(small: Path) -> Iterator[None]:
     """From here on, manifests of more than four rows are large ones; `small` was written before."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet, "GROUP", 4)
+        patch.setattr(files, "GROUP", 4)
         patch.setattr(files, "_PART", 1)
         patch.setattr(files, "CHUNK", 3)
         yield
@@ -131,7 +131,7 @@ def test_what_is_wrong_with_it_is_found_piece_by_piece(plain: Path, large: Path,
         path = tmp_path / str(size) / VIDEOS_FILE
         rows = files.read_rows(path, VIDEOS)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(parquet, "GROUP", size)
+            patch.setattr(files, "GROUP", size)
             kept = [row for row in rows if (row.item_id, row.severity) != ("video1", 3)]
             files.write(path, VIDEOS, kept, files.read_metadata(path))
         (tmp_path / str(size) / (kept[1].path or "")).unlink()

@@ -114,7 +114,7 @@ def test_a_damaged_part_is_removed_from_linked_work_and_from_nowhere_else(
     elsewhere = (Path("../work.parquet"), Path("work/../manifests.parquet"), tmp_path / "other.parquet")
     for part, removed in ((Path("work/d/s0.parquet"), True), *((path, False) for path in elsewhere)):
         part.write_bytes(b"PAR1")
-        with pytest.raises(ManifestError, match="cannot be read as Parquet") as error:
+        with pytest.raises(ManifestError, match="is Parquet, but no manifest") as error:
             files.read_part(part, CAPTIONS)
         assert ("(removed)" in str(error.value)) == removed
         assert part.exists() != removed

@@ -27,7 +27,7 @@ from perturbations.corpus.plan import clip_lists, items, resources
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.datasets import adapter_registry as datasets
 from perturbations.datasets.listing import Listing, Rejected
-from perturbations.manifest import files, manifest_paths
+from perturbations.manifest import manifest_paths
 from perturbations.manifest.rows import MISSING, QUARANTINED, CaptionRow, SourceRow
 
 _T = TypeVar("_T")
@@ -194,6 +194,8 @@ def _with_known_times(
 
     The hash of the content decides, which `sources` has found; `seen` has those that were looked at, and gets more.
     """
+    from perturbations.manifest import files  # which planning needs only where a video has a new time
+
     listed_before = {clip.item_id: clip for clip in before}
     hashes: dict[str, str] = {}
     part = config.at(manifest_paths.at("source_part", dataset=collection, shard=shard))
