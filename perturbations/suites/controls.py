@@ -7,7 +7,6 @@ not need their order, and the first frame alone shows what needs no motion.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from perturbations.base.bounds import whole
 from perturbations.base.kernel import Kernel, draw_unit
@@ -16,7 +15,6 @@ from perturbations.video import controls as kernels
 
 _VARIANTS = ("paper",)
 _OURS = Paper(suite="controls", video_source="ours", variants=_VARIANTS)
-_control = partial(_OURS.video, monotonic=False)
 _ONE: tuple[KernelParameters, ...] = ({},)
 
 _BLANK = Kernel(kernel=kernels.blank, bounds={"grey": whole(0, 255)})
@@ -29,10 +27,10 @@ SUITE = Suite(
     title="Controls: a grey clip, its first frame, its frames shuffled, another clip",
     reference="controls of this package; they are of no paper",
     videos=(
-        _control("blank", "content", _BLANK, table("grey", 128), "grey frames"),
-        _control("other_video", "content", _OTHER, _ONE, "another clip of the dataset, resized"),
-        _control("first_frame", "time", _FIRST, _ONE, "the first frame, standing still"),
-        _control("shuffled", "time", _SHUFFLED, _ONE, "all frames in another order"),
+        _OURS.video("blank", "content", _BLANK, table("grey", 128), "grey frames"),
+        _OURS.video("other_video", "content", _OTHER, _ONE, "another clip of the dataset, resized"),
+        _OURS.video("first_frame", "time", _FIRST, _ONE, "the first frame, standing still"),
+        _OURS.video("shuffled", "time", _SHUFFLED, _ONE, "all frames in another order"),
     ),
     variants=_VARIANTS,
 )
