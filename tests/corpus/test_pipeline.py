@@ -110,7 +110,7 @@ def test_what_a_video_has_and_no_clip_is_said(
 @pytest.mark.parametrize("key", KERNELS)
 def test_all_tiers_hold_the_same_frames(key: str, clip: tuple[Path, np.ndarray], tmp_path: Path) -> None:
     path, clean = clip
-    severity = min(5 if len(clean) == 1 else 3, registry.get(key).severities[-1])
+    severity = min(5 if len(clean) == 1 else 3, suite_registry.get(key).severities[-1])
     rows = {
         str(tier): made_row(key, severity, tier, path, tmp_path / str(index))
         for index, tier in enumerate([LOSSLESS, RECIPE, FRAMES])
@@ -206,7 +206,7 @@ def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, nu
 @pytest.mark.parametrize("key", KEYS)
 def test_the_high_profile_keeps_40_db_and_a_row_differs_by_its_key(key: str, tmp_path: Path) -> None:
     path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 48, 64))
-    severities = registry.get(key).severities[2::2] or (1,)  # the 3rd and the 5th
+    severities = suite_registry.get(key).severities[2::2] or (1,)  # the 3rd and the 5th
     first, *_ = rows = [made_row(key, severity, HIGH, path, tmp_path / str(severity)) for severity in severities]
     assert all(row.storage_psnr_db >= 40 for row in rows)
     other_seed = made_row(key, severities[0], HIGH, path, tmp_path / "other", seed=1)

@@ -100,7 +100,7 @@ def test_somebody_else_makes_the_same_frames(
     assert all(Path(path).is_relative_to(held) for path in map(str, clean["path"]))
     words = ["--format", "mteb", "--clean", "-o", str(tmp_path / "tasks")]
     assert main(["export", str(output / "manifests/data/mlvp/videos.parquet"), *words]) == 0
-    assert len(json.loads((tmp_path / "tasks/tasks.json").read_bytes())["tasks"]) == 3
+    assert len(json.loads((tmp_path / "tasks/tasks.json").read_bytes())["tasks"]) == 2
     mixed = read_manifest(output / "manifests/data/mlvp/mixed_types.parquet")
     assert all(Path(path).is_file() for path in map(str, mixed["path"].dropna()))
 
