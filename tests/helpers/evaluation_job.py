@@ -8,8 +8,6 @@ from typing import Any
 
 import clips
 import numpy as np
-import pytest
-import tiny_models
 
 from perturbations.corpus.plan import caption_recipes
 from perturbations.corpus.store import clip_rows as manifest_rows
@@ -42,22 +40,12 @@ def perturbed_caption(caption_id: str, item_id: str, *, accepted: bool = True) -
     return clips.text_row(wanted, **columns, accepted=accepted)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_models.save_clip(tmp_path_factory.mktemp("model") / "clip")
-
-
 def five_clips(folder: Path) -> list[CompleteSource]:
     scenes = np.random.default_rng(0).integers(0, 256, (5, 3, 24, 32, 3), np.uint8)
     return [
         clips.source_row(clips.write_scene(folder / f"{name}.mp4", scene), name)
         for name, scene in zip("abcde", scenes, strict=True)
     ]
-
-
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
-    return five_clips(tmp_path_factory.mktemp("clips"))
 
 
 CAPTIONS = [caption(name, name) for name in "abcde"]

@@ -10,7 +10,8 @@ from typing import Any
 
 import clips
 import pytest
-from evaluation_job import CAPTIONS, job, perturbed_caption, run, source
+import tiny_models
+from evaluation_job import CAPTIONS, five_clips, job, perturbed_caption, run, source
 
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
@@ -33,10 +34,14 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 
-# --- who asks whom ---------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.save_clip(tmp_path_factory.mktemp("model") / "clip")
 
 
-# --- a job -----------------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
+    return five_clips(tmp_path_factory.mktemp("clips"))
 
 
 @pytest.fixture
