@@ -70,7 +70,8 @@ def test_a_job_on_videos_loads_what_it_needs_alone() -> None:
     unused = {"PIL", "argparse", "jinja2", "pandas", "perturbations.media.stills", "pyarrow.compute", "tarfile", "yaml"}
     code = f"""
 import sys
-from perturbations.cli import main, rules_clips
+from perturbations.cli import main
+from perturbations.corpus.jobs import clip_jobs
 print(*sys.modules.keys() & {unused})
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -80,9 +81,9 @@ print(*sys.modules.keys() & {unused})
 def test_a_recipe_loads_its_suite_alone() -> None:
     code = """
 import sys
-from perturbations.corpus import recipe, tiers
-from perturbations.suites import registry
-recipe.parse(recipe.make(registry.get("mlvp/fog"), 1, seed=0, storage=tiers.UNSTORED).text)
+from perturbations.corpus.plan import recipe, tiers
+from perturbations.suites import suite_registry
+recipe.parse(recipe.make(suite_registry.get("mlvp/fog"), 1, seed=0, storage=tiers.UNSTORED).text)
 known = ("perturbations.suites.mlvp", "perturbations.suites.tampering")
 print(*sys.modules.keys() & {*known})
 """

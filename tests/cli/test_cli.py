@@ -273,16 +273,18 @@ ARRAYS = {"numpy", "cv2"}
 HEAVY = {"av", "pandas", "pyarrow", "scipy"}
 MODELS = {"torch", "transformers", "textblob", "nltk", "tokenizers", "spacy", "ultralytics", "huggingface_hub"}
 PLANNING = (
-    "from perturbations.config import sections; from perturbations.corpus import paths, recipe, sharding, targets;"
-    "from perturbations.base import features; from perturbations.suites import registry;"
+    "from perturbations.config import sections; from perturbations.corpus.plan import folders, recipe, sharding;"
+    "from perturbations.corpus.plan import targets; from perturbations.base import features;"
+    "from perturbations.suites import suite_registry as registry;"
 )
 LOOK_UPS = (
-    "from perturbations.models import registry as models; from perturbations.suites import registry;"
-    "from perturbations.base import checkpoints; from perturbations.exports import registry as exports;"
+    "from perturbations.models import role_registry as models;"
+    "from perturbations.suites import suite_registry as registry;"
+    "from perturbations.models import checkpoints; from perturbations.exports import export_registry as exports;"
     "models.models(), models.roles(), registry.perturbations(), exports.exports()"
 )
 CAPTION = "import perturbations; perturbations.perturb_text('a man', 'mm_robustness/ocr', seed=0, item_id='c')"
-BACKBONES = "from perturbations.evaluation.backbones import registry as backbones; backbones.backbones()"
+BACKBONES = "from perturbations.evaluation.backbones import backbone_registry as backbones; backbones.backbones()"
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,7 @@ BACKBONES = "from perturbations.evaluation.backbones import registry as backbone
         (LOOK_UPS, HEAVY | MODELS | {"pydantic", "snakemake"}),
         (CAPTION, MODELS),
         ("import perturbations.retrieval", {"torch", "pandas", "cv2"}),
-        ("from perturbations.evaluation import planning", HEAVY | MODELS),
+        ("from perturbations.evaluation.plan import planned_runs", HEAVY | MODELS),
         (BACKBONES, ARRAYS | HEAVY | MODELS),
         ("from perturbations.demo import film; film.items(9)", HEAVY | MODELS),
     ],

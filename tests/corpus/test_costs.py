@@ -77,7 +77,7 @@ def test_what_is_requested_follows_the_plan_and_doubles_at_each_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sharding.costs, "largest", lambda clips: LARGE)
+    monkeypatch.setattr(sharding.resources, "largest", lambda clips: LARGE)
     Path("videos").mkdir()
     Path("captions.csv").write_text("item_id,caption\na,b\n")
     dataset = {"adapter": "folder", "annotations": "captions.csv", "videos": "videos"}

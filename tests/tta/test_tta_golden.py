@@ -83,7 +83,11 @@ def test_older_processors_agree() -> None:
         "expected = golden.similarities('xpool', 'v2t', 'tcr');"
         "print(tta_models.relative(here.adapted(golden, 'xpool', 'v2t', 'tcr', torch.float64), expected), golden.exact)"
     )
-    environment = {**os.environ, "ATEN_CPU_CAPABILITY": "avx2", "PYTHONPATH": str(ROOT / "tests" / "helpers")}
+    environment = {
+        **os.environ,
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "PYTHONPATH": os.pathsep.join(str(ROOT / "tests" / name) for name in ("helpers", "tta")),
+    }
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     far, exact = map(float, done.stdout.split()[-2:])

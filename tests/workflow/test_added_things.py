@@ -178,7 +178,8 @@ def test_another_package_brings_a_suite(tmp_path: Path) -> None:
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: lamps\nVersion: 1\n")
     (metadata / "entry_points.txt").write_text("[perturbations.suites]\nlamp = lamps:SUITE\nbroken = lamps:PAPER\n")
     program = (
-        "from perturbations.suites import registry; from perturbations.base.errors import RegistryError\n"
+        "from perturbations.suites import suite_registry as registry\n"
+        "from perturbations.base.errors import RegistryError\n"
         "print(registry.get('lamp/put_out').kernel.__module__)\n"
         "try: registry.suites()\n"
         "except RegistryError as error: print(error)"
