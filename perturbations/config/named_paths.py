@@ -35,7 +35,8 @@ def of_targets(config: Config, targets: Sequence[str]) -> list[Problem]:
     for name, dataset in config.datasets.items():
         named = [word for word in targets if re.fullmatch(rf"\w+_{name}|({'|'.join(TOP)})/{name}/.*", word)]
         named += ["all"] if by_default and name == config.first_dataset else []
-        clips = [word for word in named if not word.startswith("text_")]  # perturbed captions need none
+        of_captions = rf"text_|manifests/{name}/\w+/caption|work/{name}/\w+/captions/"  # of a suite: they need no clips
+        clips = [word for word in named if not re.match(of_captions, word)]
         wrong += _of_dataset(name, dataset, videos=bool(clips)) if named else []
         wrong += _of_backends(config) if clips else []
     return list(dict.fromkeys(wrong))

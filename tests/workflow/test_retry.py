@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,16 @@ def damaged(finished: tuple[Project, bytes], tmp_path: Path) -> tuple[Project, b
     return copy_of(project, tmp_path / "project"), whole
 
 
+def rewrite(path: Path, content: bytes) -> None:
+    """Write a file that keeps its time: planning would look at another."""
+    times = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
 def test_a_mended_clip_is_made_and_no_other(damaged: tuple[Project, bytes]) -> None:
     project, whole = damaged
-    (project.root / "videos/b.mp4").write_bytes(whole)
+    rewrite(project.root / "videos/b.mp4", whole)
     assert project.rerun("mlvp_tiny") == set(), "nothing tells Snakemake that it was mended"
     before, parts = inodes(project), project.outputs()
 
@@ -75,10 +83,10 @@ def test_a_clip_that_failed_while_it_was_made_is_made_again_alone(tmp_path: Path
     whole = (tmp_path / "videos/c.mp4").read_bytes()
     changed = bytearray(whole)
     changed[-20] ^= 1
-    (tmp_path / "videos/c.mp4").write_bytes(changed)
+    rewrite(tmp_path / "videos/c.mp4", changed)
     project.snakemake("mlvp_tiny")
     assert quarantined(project) == {"c": "video"}
-    (tmp_path / "videos/c.mp4").write_bytes(whole)
+    rewrite(tmp_path / "videos/c.mp4", whole)
     before = inodes(project)
     assert "0 quarantined rows" in project.perturb("retry", "--item", "a", "b").stdout
     assert "0 quarantined rows" in project.perturb("retry", "--stage", "source").stdout
