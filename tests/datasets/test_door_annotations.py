@@ -61,7 +61,12 @@ from perturbations.datasets.adapter_registry import Dataset
         ("folder", "a.json", b'{"item_id": "x", "caption": "y"}\n' * 2, "JSON lines have the extension .jsonl"),
         ("folder", "a.csv", b"item_id;caption\nx;y\n", "['item_id;caption'], in which ';' separates the fields"),
         ("folder", "a.csv", b"item_id\tcaption\nx\ty\n", "in which '\\t' separates the fields"),
-        ("folder", "a.csv", "item_id,caption\nx,y\n".encode("utf-16"), "byte 0; it is UTF-16: save it as UTF-8"),
+        (
+            "folder",
+            "a.csv",
+            "item_id,caption\nx,y\n".encode("utf-16"),
+            "byte 0 of the file; it is UTF-16: save it as UTF-8",
+        ),
     ],
 )
 def test_a_malformed_file_says_where(tmp_path: Path, adapter: str, name: str, content: bytes, message: str) -> None:

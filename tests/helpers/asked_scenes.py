@@ -2,7 +2,6 @@
 
 import csv
 from pathlib import Path
-from types import SimpleNamespace
 
 from perturbations.demo import film
 from perturbations.demo.train_encoder import draw
@@ -50,7 +49,7 @@ def write(folder: Path, scenes: int, *, drawn: bool = True) -> tuple[Path, Path]
     videos.mkdir(parents=True, exist_ok=True)
     for index in range(scenes if drawn else 0):
         name = film.item_id(index)
-        draw(SimpleNamespace(item_id=name, path=str(videos / f"{name}.mp4")))
+        draw(name, videos / f"{name}.mp4")
     rows = questions(scenes)
     with table.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0])

@@ -173,22 +173,7 @@ def new_project(root: Path, **config: Any) -> Project:
     return project
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project of shards of up to three clips whose run has ended well. Not to be changed: use `project`."""
-    project = new_project(tmp_path_factory.mktemp("finished"), shard_size=3)
-    project.write_captions(IDS[::-1])
-    project.snakemake("mlvp_tiny", cores=1, hooks=True)
-    return project
-
-
 def copy_of(finished: Project, root: Path) -> Project:
     """Another project of the same files, which may be changed."""
     shutil.copytree(finished.root, root, copy_function=shutil.copy2)
     return Project(root, json.loads(json.dumps(finished.config)))
-
-
-@pytest.fixture
-def project(finished: Project, tmp_path: Path) -> Project:
-    """A copy of a finished project."""
-    return copy_of(finished, tmp_path / "project")

@@ -17,6 +17,7 @@ from workflow_project import (
     MANIFEST,
     PROFILES,
     Project,
+    copy_of,
     folders,
     new_project,
     tiny_clip,
@@ -25,6 +26,21 @@ from workflow_project import (
 from perturbations import read_manifest
 from perturbations.manifest import manifest_paths
 from perturbations.suites import suite_registry
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project of shards of up to three clips whose run has ended well. Not to be changed: use `project`."""
+    project = new_project(tmp_path_factory.mktemp("finished"), shard_size=3)
+    project.write_captions(IDS[::-1])
+    project.snakemake("mlvp_tiny", cores=1, hooks=True)
+    return project
+
+
+@pytest.fixture
+def project(finished: Project, tmp_path: Path) -> Project:
+    """A copy of a finished project."""
+    return copy_of(finished, tmp_path / "project")
 
 
 def test_a_run_makes_every_video_and_every_row_checks_out(tmp_path: Path) -> None:
