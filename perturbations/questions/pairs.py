@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perturbations.base import rng
 from perturbations.base.records import canonical
 from perturbations.manifest.rows import QuestionRow
 from perturbations.questions.answer_rows import AnswerResult, AnswerRow, CellKey
@@ -169,7 +170,7 @@ def _with_intervals(
     flat = measured.reshape(count * columns, clusters).T.astype(np.float32)  # whole numbers: sums are exact
     change = (measured[:, 2] - measured[:, 1]).T.astype(np.float32)
     observed = np.abs(change.sum(axis=0))
-    drawing, flipping = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1])
+    drawing, flipping = (rng.generator(seed, "", "", f"questions/{what}") for what in ("resamples", "flips"))
     drawn, farther = [], np.zeros(count, np.int64)
     for first in range(0, draws, _AT_ONCE):
         size = min(_AT_ONCE, draws - first)

@@ -58,8 +58,6 @@ def test_a_run_makes_every_video_and_every_row_checks_out(tmp_path: Path) -> Non
     assert (videos["stored_frames"] == videos["frame_count"]).all()
     assert (videos["width"] == 32).all()
     project.output_of("verify", "--render", "-j", "2")
-    log = next((tmp_path / "work/logs/tiny/mlvp/fog/5").glob("*.log")).read_text()
-    assert "2 of 2 clips in " in log
 
 
 def test_captions_and_their_clips_are_listed_beside_the_videos(finished: Project) -> None:
@@ -121,6 +119,7 @@ def test_a_new_video_reruns_its_shard_and_a_replaced_one_its_own_and_keep_the_ot
     assert videos.groupby("item_id")["frame_count"].unique().to_dict() == {
         name: [9 if name == "b" else 6] for name in "abcdz"
     }
+    project.snakemake("mlvp_tiny")  # captions are listed with the clips
     project.output_of("verify")
 
 
