@@ -308,9 +308,16 @@ def need_the_same_libraries() -> None:
         pytest.skip(note)
 
 
+OF_IPPS_CODE = {"transmission/resolution paper"}
+"""IPP's code for AVX-512 enlarges pictures otherwise than that for AVX2, by a grey level."""
+
+
 @pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.result])
 def test_a_perturbation_gives_what_its_version_gave(name: str) -> None:
     need_the_same_libraries()
+    codes = {features.rpartition("ipp ")[2] for features in (table()["cpu_features"], provenance.cpu_features())}
+    if name in OF_IPPS_CODE and len(codes) > 1:
+        pytest.skip(f"the table was made with another code of IPP: {codes}")
     entry = ENTRIES[name]
     assert entry.result is not None
     try:
