@@ -265,8 +265,9 @@ def test_a_model_in_double_precision_is_computed_in_it(direction: str, method: s
     double = torch.cat(run(model_of(pooling, clip.double()), method, direction, [5, 3]))
     assert (single.dtype, double.dtype) == (torch.float32, torch.float64)
     assert not torch.equal(single, double.float())
-    # Adam divides by the size of a gradient: where that is near zero, rounding decides a step, here by the processor.
-    assert torch.allclose(single.double(), double, rtol=0, atol=5e-3 * float(double.abs().max()))
+    # Adam divides by the size of a gradient: where that is near zero, as in TCR, rounding decides a step.
+    near = 5e-3 if method == "tcr" else 1e-5
+    assert torch.allclose(single.double(), double, atol=near * float(double.abs().max()))
 
 
 def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
