@@ -33,13 +33,13 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 def test_clips_open_alike_in_threads(tmp_path: Path) -> None:
     """Nothing that kernels share is written to: evaluation opens many clips at once."""
     path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 24, 32))
-    keys = [*{entry.kernel: entry.key for entry in ENTRIES}.values()]
-    rows = [made_row(key, 3, RECIPE, path, tmp_path / key) for key in keys]
+    entries = [*{entry.kernel: entry for entry in ENTRIES}.values()]
+    rows = [made_row(entry.key, len(entry.severities), RECIPE, path, tmp_path / entry.key) for entry in entries]
     alone = [perturbations.open_clip(row) for row in rows]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(perturbations.open_clip, [row for row in rows for _ in range(2)]))
     for index, frames in enumerate(together):
-        assert np.array_equal(frames, alone[index // 2]), keys[index // 2]
+        assert np.array_equal(frames, alone[index // 2]), entries[index // 2].key
 
 
 def test_open_clip_picks_positions(tmp_path: Path) -> None:
