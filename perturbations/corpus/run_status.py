@@ -76,9 +76,7 @@ def _stages(root: Path, name: str, failed: list[_Failed]) -> Iterator[_Stage]:
 
     def parts_of_suites(kind: str, shards: Iterable[str]) -> Iterator[tuple[str, int, list[Path]]]:
         """Each suite of videos or texts, the number of its planned scenarios, and their parts."""
-        for plan in sorted(
-            (root / manifest_paths.WORK / name).glob(manifest_paths.in_dataset(f"{kind}_recipes", suite="*"))
-        ):
+        for plan in sorted(root.glob(manifest_paths.at(f"{kind}_recipes", dataset=name, suite="*"))):
             suite = plan.relative_to(root / manifest_paths.WORK / name).parts[0]
             pairs = [dict(zip(("perturbation", "severity"), key.split("/"), strict=True)) for key in _planned(plan)]
             parts = [path(f"{kind}_part", suite=suite, shard=shard, **pair) for pair in pairs for shard in shards]

@@ -269,7 +269,7 @@ def _check_set(checked: Checked, kind: RowKind[Any], rows: Sequence[Any], about:
             problems += _missing(rows, item_column, listed, items, scenarios)
             described = about.get(sets.SET)
             count = described.get("scenarios", 0) if isinstance(described, dict) else 0
-            problems += _other_counts(about, sets.of_counts(sources, complete, count))
+            problems += _other_counts(about, sets.of_sources(sources, complete, count))
         elif kind == TEXTS and (captions := companion(checked.path, CAPTIONS)):
             problems += _missing(rows, item_column, {row.caption_id for row in captions}, items, scenarios)
         problems += [("", problem) for problem in sets.contradictions(checked.path, kind, rows, about)]

@@ -118,11 +118,6 @@ def name(kind: str, /, **fields: object) -> str:
     return pattern(kind).rpartition("/")[2].format_map(fields)
 
 
-def in_dataset(kind: str, /, **fields: object) -> str:
-    """The path of a kind of file from its dataset's folder."""
-    return pattern(kind).partition("{dataset}/")[2].format_map(fields)
-
-
 def any_of(kind: str, /, **fields: object) -> str:
     """The paths of a kind of file with these fields, as a pattern in which each other field is `*`."""
     names = re.findall(r"\{(\w+)\}", pattern(kind))
@@ -143,11 +138,6 @@ def journal_of(part: Path) -> Path:
 def journals_in(folder: Path) -> list[Path]:
     """The journals beside the parts in a folder, sorted."""
     return sorted(folder.glob("*.jsonl"))
-
-
-def shard_of(path: Path) -> str:
-    """The shard of a list, a part or a journal, which is named by it."""
-    return path.stem
 
 
 def clips_below(folder: PurePath) -> str:

@@ -304,7 +304,7 @@ def test_init_refuses_a_split_of_another_dataset(
 def test_a_card_of_pictures_speaks_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, row = rows_of(tmp_path, tiers.stored_video("png"), monkeypatch)
     card = corpus_card.card(
-        suite_registry.suite("mm_robustness"), tally.Tally().counted([row]), sets.of_counts([], Counter(), 1), {}
+        suite_registry.suite("mm_robustness"), tally.Tally().counted([row]), sets.of_sources([], Counter(), 1), {}
     )
     assert "1 of 0 pictures; perturbations: 1" in card
     assert not OF_VIDEOS.findall(card), card

@@ -117,7 +117,7 @@ def read(path: Path, line: type[_Line]) -> list[_Line]:
 def shards(folder: Path) -> list[str]:
     """The shards whose list files a folder holds, sorted; not those that another process is writing."""
     every = folder.glob(manifest_paths.name("shard_list", shard="*"))
-    return sorted(manifest_paths.shard_of(path) for path in every if not storage.is_leftover(path))
+    return sorted(path.stem for path in every if not storage.is_leftover(path))
 
 
 def counts(folder: Path) -> dict[str, int]:

@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from perturbations.base.errors import MediaError
 from perturbations.base.records import canonical
+from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.plan.recipe import VideoRecipe, recipe_id
 from perturbations.corpus.render import clean_clips
 from perturbations.corpus.store.journal import Measured
@@ -24,9 +25,6 @@ from perturbations.manifest.rows import (
 )
 from perturbations.media.clean_clip import Cut
 from perturbations.models.guides.guide_registry import AnalysisRecipe, Facts, Known
-
-if TYPE_CHECKING:
-    from perturbations.corpus.plan.clip_lists import ListedClip
 
 
 def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRow:

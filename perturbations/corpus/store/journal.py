@@ -25,7 +25,7 @@ Measured = dict[str, Any]
 """What was measured of an item: columns of its row."""
 
 
-class Journal:
+class ShardJournal:
     """The finished items of a shard, by recipe id.
 
     The journals of all shards are read: an item may move to another shard when items are added or removed, or with
