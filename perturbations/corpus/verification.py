@@ -433,7 +433,7 @@ def _check_clips(
 
 def _render_captions(checked: Checked, kind: RowKind[TextRow], rows: Sequence[TextRow]) -> None:
     """Make the captions of each scenario again, and compare their texts."""
-    from perturbations.corpus.captions import caption_rows
+    from perturbations.corpus.captions import pipeline
 
     for text, group in groupby(rows, key=lambda row: row.recipe):
         members = [*group]
@@ -442,7 +442,7 @@ def _render_captions(checked: Checked, kind: RowKind[TextRow], rows: Sequence[Te
             for row in members
         ]
         try:
-            again = [*caption_rows.run(recipe.parse_text(text), members[0].dataset, listed)]
+            again = [*pipeline.rows_of(recipe.parse_text(text), members[0].dataset, listed)]
         except (BackendError, ToolError) as error:
             checked.notes.append(f"not made again: {shown.plural(len(members), 'caption')}: {error}")
             continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -24,10 +23,17 @@ class Column:
 
 _VIEWS = (MixRow, MultimodalRow)
 
+_COLUMNS: dict[type[Any], tuple[Column, ...]] = {}
 
-@cache
+
 def columns_of(row: type[Any]) -> tuple[Column, ...]:
     """The columns of a type of rows, in their order. A view has its own columns before those of the rows it shows."""
+    if row not in _COLUMNS:
+        _COLUMNS[row] = _derived(row)
+    return _COLUMNS[row]
+
+
+def _derived(row: type[Any]) -> tuple[Column, ...]:
     hints = get_type_hints(row)
     names = [field.name for field in fields(row)]
     if row in _VIEWS:

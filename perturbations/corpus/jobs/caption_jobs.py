@@ -13,7 +13,7 @@ from perturbations.base import storage
 from perturbations.base.errors import BackendError, ManifestError, ToolError
 from perturbations.base.progress import log_kept, logged
 from perturbations.base.records import digest
-from perturbations.corpus.captions import caption_rows, mixes
+from perturbations.corpus.captions import mixes, pipeline
 from perturbations.corpus.captions.similarities import Similarities
 from perturbations.corpus.comparability import verdict
 from perturbations.corpus.jobs.job_metadata import check_failures, provenance
@@ -107,7 +107,7 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
             if "similarity" in recipe.players and recipe.backend not in judges:
                 judges[recipe.backend] = Similarities(models.load("similarity", recipe.backend))
             judge = judges[recipe.backend] if "similarity" in recipe.players else None
-            files.write_part(marker.parent / name, TEXTS, list(caption_rows.run(recipe, dataset, listed, judge)))
+            files.write_part(marker.parent / name, TEXTS, list(pipeline.rows_of(recipe, dataset, listed, judge)))
         except (BackendError, ToolError) as error:
             _log.warning("%s %s: %s", recipe.key, recipe.severity, error)
             errors.append(error)
@@ -165,7 +165,7 @@ def texts_manifest(
         scenarios = groupby(rows, lambda row: (row.perturbation, row.severity))
         for _, scenario in logged(scenarios, len(wanted), "perturbations counted"):
             members = list(scenario)
-            counted.append(caption_rows.statistics(members))
+            counted.append(pipeline.statistics(members))
             yield from tally.over(members)
 
     def described() -> dict[str, object]:

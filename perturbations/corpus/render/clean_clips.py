@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perturbations.base import limits, rng, storage
 from perturbations.base.errors import ManifestError, MediaError
@@ -90,14 +90,11 @@ def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> Comple
         count += 1
     assert last is not None
     has_clock = not storage.is_picture(path)
+    names = ("split", "item_id", "source_video_id", "start_s", "end_s", "path")
+    of_list: dict[str, Any] = {name: getattr(listed, name) for name in names}
     return CompleteSource(
         dataset=dataset,
-        split=listed.split,
-        item_id=listed.item_id,
-        source_video_id=listed.source_video_id,
-        start_s=listed.start_s,
-        end_s=listed.end_s,
-        path=listed.path,
+        **of_list,
         bytes=path.stat().st_size,
         sha256=storage.sha256(path),
         frames_sha256=digest.hexdigest(),

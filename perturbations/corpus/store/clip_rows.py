@@ -58,19 +58,16 @@ def expected_video(
         error, cut = str(reason), None
     guide = None if facts is None else facts.text
     place = None if cut is None else cut.text
+    names = ("suite", "perturbation", "severity", "variant", "draw", "seed")
+    of_recipe: dict[str, Any] = {name: getattr(recipe, name) for name in names}
     return VideoRow(
         **_of_source(source),
-        suite=recipe.suite,
-        perturbation=recipe.perturbation,
-        severity=recipe.severity,
+        **of_recipe,
         level=recipe.entry.category,
-        variant=recipe.variant,
-        draw=recipe.draw,
         params=canonical(recipe.params),
         backend=recipe.guide_recipe.models(known.rows.get(source.item_id)) if recipe.guide_recipe else "{}",
         guide=guide,
         **({} if facts is None else facts.columns),
-        seed=recipe.seed,
         recipe=recipe.text,
         recipe_id=recipe_id(recipe, source, guide, place),
         path=relative_path if error is None else None,
