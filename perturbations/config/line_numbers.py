@@ -20,7 +20,7 @@ Of the command line, the line is 0.
 """
 
 ORIGIN: LineOfKey = (-1, 0, "")
-"""Of what is written nowhere: before all lines."""
+"""The place of what is written nowhere: before all lines."""
 
 
 def prefix(place: LineOfKey) -> str:

@@ -1,6 +1,6 @@
 """Manifests as Parquet files: how they are written, read and checked. The same rows give the same bytes.
 
-A manifest may come from a stranger, and a few kilobytes of Parquet can stand for any number of rows. What a file may
+A manifest may come from a stranger, and a few kilobytes of Parquet can hold any number of rows. What a file may
 hold grows with its size, because rows of runs differ from each other in ids and hashes: those of ranks, which compress
 best, have 15 to 70 cells per byte, the most where nearly all ranks are 1, those of clips 0.3.
 """
@@ -173,7 +173,7 @@ def encode(groups: Iterable[pa.Table], kind: RowKind[Any], target: Path, about: 
     `about` is called once all rows are written.
     """
     rows, statuses = 0, Counter[str]()
-    # The metadata stands at the file's end, so it is known in time; Arrow's own schema would stand in its place.
+    # Parquet has its metadata at the file's end, so it is known in time. Arrow's own schema would take its place.
     with pq.ParquetWriter(
         target, schema_of(kind), compression="zstd", write_page_checksum=True, store_schema=False
     ) as writer:

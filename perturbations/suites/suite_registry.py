@@ -140,7 +140,7 @@ class Form:
 
 
 def table(names: str, *rows: ParameterValue | tuple[ParameterValue, ...]) -> tuple[KernelParameters, ...]:
-    """A published table: one parameter set per row, whose cells stand in the order of `names`."""
+    """A published table: one parameter set per row, whose cells are in the order of `names`."""
     columns = names.split()
     return tuple(dict(zip(columns, row if isinstance(row, tuple) else (row,), strict=True)) for row in rows)
 

@@ -24,7 +24,7 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
 
     An entry that does not follow the format is rejected when other entries of the file do. A video whose caption is
     empty or only white space stays, with an empty text that no job perturbs. Set `videos` to False to read captions
-    only; then the videos directory need not exist. `places` is where the configuration's keys stand.
+    only; then the videos directory need not exist. `places` is where the configuration's keys are written.
 
     Raises:
         ConfigError: a path or a subset id does not exist; the message names the key.

@@ -28,7 +28,7 @@ A whole suite lies within a factor of 2 of it, noise above, blur and transmissio
 
 _HEAD = 64
 _JPEG_SCAN, _JPEG_END = b"\xff\xda", b"\xff\xd9"
-"""Markers that stand in no pixels: before a scan's, and at the end of a picture (ITU-T T.81, B.1.1)."""
+"""Markers that no pixels contain: before a scan's, and at the end of a picture (ITU-T T.81, B.1.1)."""
 _TEXTS_OF_VIDEOS = (b"YUV4MPEG2", b"nut/multimedia")
 
 
