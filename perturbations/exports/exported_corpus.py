@@ -19,7 +19,6 @@ from perturbations.exports import export_names
 from perturbations.exports.export_registry import Exported, LeftOut, Request
 from perturbations.manifest import files, locations
 from perturbations.manifest.companions import companion, companion_path, numbered
-from perturbations.manifest.files import stored
 from perturbations.manifest.rows import (
     CAPTIONS,
     COMPLETE,
@@ -38,6 +37,7 @@ from perturbations.manifest.rows import (
     TextRow,
     VideoRow,
 )
+from perturbations.manifest.stored_rows import stored
 
 ListedRow = ClipRow | SourceRow
 UsableRow = ClipRow | CompleteSource

@@ -22,9 +22,9 @@ from perturbations.corpus.store import clip_rows, stored_clip
 from perturbations.corpus.verification import Finding, name_of, values
 from perturbations.exports import export_folder, recipe_export
 from perturbations.manifest import files, locations, manifest_paths
-from perturbations.manifest.files import stored
 from perturbations.manifest.row_kinds import FILES
 from perturbations.manifest.rows import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
+from perturbations.manifest.stored_rows import stored
 from perturbations.media import sound
 
 _log = logging.getLogger("perturbations")

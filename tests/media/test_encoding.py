@@ -35,8 +35,7 @@ from media_files import VARIABLE
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.corpus.store import stored_clip
-from perturbations.media import decoding, encoding, pixels, probing
+from perturbations.media import decoding, encoding, pixels, probing, quality
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
 
 SIZES = [(48, 64), (53, 37), (16, 17), (2, 2)]
@@ -79,7 +78,7 @@ def test_high_keeps_40_db_of_noise(size: tuple[int, int], tmp_path: Path) -> Non
     path = tmp_path / "a.mp4"
     clip = noise(7, *size)
     encoded(path, clip, "high")
-    distortion = stored_clip.Distortion(structural=False)
+    distortion = quality.Distortion(structural=False)
     for original, stored in zip(clip, images(path), strict=True):
         distortion.add(original, stored)
     assert 40 <= distortion.psnr_db < math.inf
