@@ -13,8 +13,8 @@ from pathlib import Path
 
 from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, cut
+from perturbations.corpus.row_checks import Checked, MadeRow
 from perturbations.corpus.store import journal
-from perturbations.corpus.verification import Checked, MadeRow
 from perturbations.manifest import files, locations, manifest_paths
 from perturbations.manifest.row_kinds import FILES
 from perturbations.manifest.rows import AnalysisRow, SourceRow, VideoRow

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 from perturbations.api.clip_opening import typed_row
 from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError, short
-from perturbations.corpus.verification import name_of
+from perturbations.corpus.row_checks import name_of
 from perturbations.exports import export_names
 from perturbations.exports.export_registry import Exported, LeftOut, Request
 from perturbations.manifest import files, locations

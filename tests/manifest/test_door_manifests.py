@@ -27,7 +27,7 @@ from perturbations import read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import ManifestError, MediaError, PerturbationError
 from perturbations.cli.main import main
-from perturbations.corpus import verification
+from perturbations.corpus import row_checks, verification
 from perturbations.corpus.plan import caption_recipes, recipe, tiers
 from perturbations.corpus.render import clean_clips
 from perturbations.corpus.store import clip_rows, stored_clip
@@ -255,7 +255,7 @@ def refusals(corpus: Corpus) -> dict[str, str]:
 def run_verify(corpus: Corpus) -> None:
     """Raise what verifying finds."""
     if findings := verification.check_manifest(corpus.path, render=True, stall_limit_s=60).findings:
-        raise ManifestError("; ".join(map(verification.line_of, findings)))
+        raise ManifestError("; ".join(map(row_checks.line_of, findings)))
 
 
 def altered(corpus: Corpus, change: Callable[[dict[str, Any]], None]) -> str:
