@@ -129,7 +129,7 @@ def profile_named(name: str) -> Profile:
 
 
 FRAMES_EXTENSION = ".npy.zst"
-"""Of sampled frames: a zstd-compressed NumPy array."""
+"""The extension of a file of sampled frames: a zstd-compressed NumPy array."""
 
 PICTURE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
 
@@ -219,7 +219,7 @@ def one_job(journal: Path) -> Iterator[None]:
 def reserve(path: Path, size: int) -> None:
     """Create a file of `size` bytes, whose space on the disk is taken now where the file system can do that.
 
-    Of a file that is written through a memory map, a disk that becomes full kills the process. Raises `OutputError`.
+    A full disk would kill a process that writes the file through a memory map. Raises `OutputError`.
     """
     with output_errors(path), path.open("wb") as file:
         file.truncate(size)

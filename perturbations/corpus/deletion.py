@@ -49,7 +49,7 @@ def delete(checked: Checked) -> list[Path]:
 def _with_markers(root: Path, file: Path) -> Iterator[Path]:
     """A file that is of no use, and the markers of jobs that would take it for sound: without them, the jobs run again.
 
-    Of a journal, the lines that no job wrote.
+    A journal stays; its lines that no job wrote are removed.
     """
     if file.suffix == ".jsonl" and not storage.is_leftover(file):
         journal.forget(file, ())

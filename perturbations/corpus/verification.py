@@ -145,7 +145,7 @@ def check_manifest(path: Path, *, render: bool = False, jobs: int = 1, stall_lim
 def _place(path: Path) -> tuple[Path, str, dict[str, str]]:
     """The root of the tree that a manifest lies in, what `layout` calls it there, and its fields.
 
-    Of one that lies in no tree, its folder and no name.
+    A manifest in no tree has its folder and no name.
     """
     path = locations.lying(path)
     tree = manifest_paths.in_tree(path)

@@ -37,7 +37,7 @@ Metadata = Mapping[str, object]
 """What a manifest says of itself."""
 
 STATUSES = "statuses"
-"""In it: the number of rows per status."""
+"""Its key for the number of rows per status."""
 
 _METADATA = "perturbations"
 _WAY_OUT = "where the workflow made it: delete it and run snakemake again, which regenerates it"
@@ -46,13 +46,13 @@ _LEAST_CELLS, _LEAST_BYTES = 5_000_000, 256 * 2**20
 """What the smallest file may hold."""
 
 COUNTS = ("rows", STATUSES)
-"""In metadata: how many rows there are, in all and per status."""
+"""The keys of the metadata for the number of rows, in all and per status."""
 
 _PART = 2**13
 """Rows that are in memory as objects, which take more of it than tables."""
 
 _SORT_MEMORY = "450MB"
-"""Of the sort on the disk. For 6 million clips, 400 MB and one thread are enough, and 300 MB are not."""
+"""The memory of the sort on the disk. For 6 million clips, 400 MB and one thread are enough, and 300 MB are not."""
 
 _About = Metadata | Callable[[], Metadata] | None
 

@@ -166,7 +166,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 def in_tree(path: Path, folder: str = MANIFESTS) -> tuple[Path, Path] | None:
     """The root of the tree that a path lies in, and the path from there: `manifests/...`. None for any other path.
 
-    Of several folders of that name the last one counts. A job's paths begin in its working directory, `Path()`.
+    The last of several folders of that name counts. A job's paths begin in its working directory, `Path()`.
     """
     if path.parts[:1] == (folder,):
         return Path(), path
@@ -198,7 +198,7 @@ def recorded_below(folder: Path) -> list[Path]:
 def place_of(path: str) -> tuple[str, dict[str, str]] | None:
     """The kind and the fields of the file at a path; None for one that no run writes.
 
-    Of several kinds, the one with the fewest fields.
+    Where several kinds fit, the kind with the fewest fields.
     """
     for kind, compiled in _compiled():
         if match := compiled.fullmatch(path):

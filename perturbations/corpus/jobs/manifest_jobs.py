@@ -144,7 +144,7 @@ def mixes(*, videos: Path, sources: Path, severities: Path, types: Path) -> None
 def check_quarantine(*, allowed: int, quarantine: Path, output: Path) -> None:
     """Fail when more items are quarantined or missing than allowed."""
     rows = files.read_part(quarantine, QUARANTINE)
-    # Of an item's rows the first says why.
+    # The first of an item's rows has the reason.
     reasons = {row.item_id: f"{row.stage}: {row.error}" for row in reversed(rows)}
     ways = "Repair them and run `perturb retry`, exclude them with `subset`,"
     check_failures(sorted(reasons.items()), allowed, "item", "quarantined or missing", ways, quarantine, output)

@@ -33,7 +33,7 @@ ClipSize = tuple[int, float]
 """The pixels of a frame of a clip, and its frames."""
 
 UNKNOWN: ClipSize = (640 * 360, 130)
-"""Of a clip whose header cannot be read: MSR-VTT has 27 million pixels per clip."""
+"""The assumed size of a clip whose header cannot be read: MSR-VTT has 27 million pixels per clip."""
 
 
 def largest(clips: Sequence[ListedClip]) -> ClipSize:

@@ -27,7 +27,7 @@ CaptionShards = Callable[[str], Sequence[str]]
 
 
 ClipScenario = tuple[str, str, str, int]
-"""Of perturbed clips: collection, suite, perturbation and severity."""
+"""The collection, suite, perturbation and severity of perturbed clips."""
 
 
 @dataclass(frozen=True)

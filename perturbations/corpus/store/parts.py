@@ -23,7 +23,7 @@ from perturbations.manifest.rows import VIDEOS, VideoRow
 
 _PROFILES = (*storage.PROFILES.values(), *storage.PICTURES.values())
 _EXTENSIONS = {*(profile.extension for profile in _PROFILES), storage.FRAMES_EXTENSION}
-"""Of stored clips."""
+"""The extensions of stored clips."""
 
 
 class CorpusParts:

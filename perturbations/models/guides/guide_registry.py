@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perturbations.base.settings import Strict
 
 Parameters = Mapping[str, object]
-"""Of a kernel."""
+"""The parameters of a kernel."""
 
 OFFLINE_MB = 1000
 """The memory of a job that loads no model."""
