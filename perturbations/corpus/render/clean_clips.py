@@ -9,20 +9,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perturbations.base import limits, rng, storage
 from perturbations.base.errors import ManifestError, MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.base.records import parse_record
+from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.plan.recipe import VideoRecipe, parse
 from perturbations.manifest.rows import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.media.clean_clip import CleanClip, Cut, times_of
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, Timing, plain_rate
 from perturbations.models.guides.guide_registry import AnalysisRecipe, Facts, Known
-
-if TYPE_CHECKING:
-    from perturbations.corpus.plan.clip_lists import ListedClip
 
 
 def parse_cut(text: str | None) -> Cut | None:
