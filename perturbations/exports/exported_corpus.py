@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from perturbations.api.clip_opening import typed_row
-from perturbations.base import shown, storage
+from perturbations.base import shown
 from perturbations.base.errors import ManifestError, short
 from perturbations.corpus.row_checks import name_of
 from perturbations.exports import export_names
@@ -38,6 +38,7 @@ from perturbations.manifest.rows import (
     VideoRow,
 )
 from perturbations.manifest.stored_rows import stored
+from perturbations.media import profiles
 
 ListedRow = ClipRow | SourceRow
 UsableRow = ClipRow | CompleteSource
@@ -317,7 +318,7 @@ def _check_once(path: Path, scenario: str, members: Counter[Any]) -> None:
 
 def is_picture(row: UsableRow) -> bool:
     """Whether a clip is a picture."""
-    return storage.is_picture(row.path or "" if isinstance(row, CompleteSource) else row.source_path)
+    return profiles.is_picture(row.path or "" if isinstance(row, CompleteSource) else row.source_path)
 
 
 def left_out(row: ListedRow, problem: str) -> LeftOut:

@@ -33,9 +33,10 @@ from perturbations.base.errors import (
     PerturbationError,
     ToolError,
 )
-from perturbations.base.storage import OUTPUT_ERRNOS, PICTURES, Profile, output_errors
+from perturbations.base.storage import OUTPUT_ERRNOS, output_errors
 from perturbations.media import opening, pixels
 from perturbations.media.clip import Frame, Timing
+from perturbations.media.profiles import PICTURES, Profile
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -62,7 +63,7 @@ def encode(
     4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile. A profile with
     a bitrate counts frames instead of their times. The frames at the places `key_frames` become key frames, besides
     those that the encoder chooses. `sample_aspect` is a pixel's width over its height.
-    A profile of `storage.PICTURES` writes the one frame as a picture, without an encoder of videos.
+    A profile of `profiles.PICTURES` writes the one frame as a picture, without an encoder of videos.
     Raises `OutputError` when the disk refuses, `MediaError` when there is no frame, or more than a picture holds.
     """
     if profile in PICTURES.values():

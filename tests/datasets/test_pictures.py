@@ -24,7 +24,6 @@ from PIL import Image
 from perturbations.api.clip_opening import open_clip
 from perturbations.base import limits, shown
 from perturbations.base.errors import ConfigError, MediaError
-from perturbations.base.storage import PICTURES
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.corpus import corpus_card, tally
@@ -36,6 +35,7 @@ from perturbations.datasets.adapter_registry import Dataset
 from perturbations.manifest import sets
 from perturbations.media import decoding, encoding, probing, stills
 from perturbations.media.clip import MediaClip, Timing
+from perturbations.media.profiles import PICTURES
 from perturbations.suites import suite_registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
-from perturbations.base.storage import PICTURE_EXTENSIONS, composed, is_picture
+from perturbations.base.storage import composed
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
 from perturbations.corpus.plan.clip_lists import ListedClip
@@ -17,6 +17,7 @@ from perturbations.datasets import adapter_registry
 from perturbations.datasets.adapter_registry import Dataset
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Listing, Rejected, raise_problems
 from perturbations.datasets.parsing import lines
+from perturbations.media.profiles import PICTURE_EXTENSIONS, is_picture
 
 
 def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKeys = NOWHERE) -> Listing:

@@ -16,8 +16,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from perturbations.base.errors import MediaError
-from perturbations.base.storage import is_picture, sha256_of
+from perturbations.base.storage import sha256_of
 from perturbations.corpus.plan.clip_lists import ListedClip
+from perturbations.media.profiles import is_picture
 
 _S_PER_MEGAPIXEL, _S_PER_CLIP, _S_PER_CLIP_OF_MODELS = 0.1, 0.02, 5.0
 """CPU seconds of the slowest kernel, and beside its pixels; the last, of pretrained models, is not measured."""

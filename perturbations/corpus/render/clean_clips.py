@@ -18,6 +18,7 @@ from perturbations.base.records import parse_record
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.plan.recipe import VideoRecipe, parse
 from perturbations.manifest.rows import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
+from perturbations.media import profiles
 from perturbations.media.clean_clip import CleanClip, Cut, times_of
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, Timing, plain_rate
 from perturbations.models.guides.guide_registry import AnalysisRecipe, Facts, Known
@@ -87,7 +88,7 @@ def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> Comple
         digest.update(last.image.data)
         count += 1
     assert last is not None
-    has_clock = not storage.is_picture(path)
+    has_clock = not profiles.is_picture(path)
     names = ("split", "item_id", "source_video_id", "start_s", "end_s", "path")
     of_list: dict[str, Any] = {name: getattr(listed, name) for name in names}
     return CompleteSource(

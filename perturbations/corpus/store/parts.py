@@ -20,9 +20,10 @@ from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.store import journal
 from perturbations.manifest import files, manifest_paths
 from perturbations.manifest.rows import VIDEOS, VideoRow
+from perturbations.media import profiles
 
-_PROFILES = (*storage.PROFILES.values(), *storage.PICTURES.values())
-_EXTENSIONS = {*(profile.extension for profile in _PROFILES), storage.FRAMES_EXTENSION}
+_PROFILES = (*profiles.PROFILES.values(), *profiles.PICTURES.values())
+_EXTENSIONS = {*(profile.extension for profile in _PROFILES), profiles.FRAMES_EXTENSION}
 """The extensions of stored clips."""
 
 

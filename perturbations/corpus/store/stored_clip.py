@@ -19,7 +19,7 @@ from perturbations.corpus.plan.recipe import VideoRecipe
 from perturbations.corpus.render.planned_clip import PlannedClip
 from perturbations.corpus.render.rendering import planned_clip
 from perturbations.corpus.store.journal import Measured
-from perturbations.media import decoding, encoding, probing, sound
+from perturbations.media import decoding, encoding, probing, profiles, sound
 from perturbations.media.clean_clip import CleanClip
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.media.quality import Distortion
@@ -84,7 +84,7 @@ def _store_frames(compared: _Comparison, target: Path, num_frames: int) -> dict[
 def _store_video(compared: _Comparison, target: Path, profile: str, *, with_sound: bool) -> dict[str, object]:
     """Store a video or a picture, and return what was measured of the file."""
     planned, tick = compared.planned, compared.tick
-    settings = storage.profile_named(profile)
+    settings = profiles.profile_named(profile)
     kept: list[Frame] = []
     with storage.atomic_path(target) as temporary:
         if planned.stores_stream and planned.write_stream is not None:
@@ -105,7 +105,7 @@ def _store_video(compared: _Comparison, target: Path, profile: str, *, with_soun
                 sample_aspect=planned.source.sample_aspect,
             )
         audio = None
-        if profile not in storage.PICTURES:
+        if profile not in profiles.PICTURES:
             audio = sound.UNWANTED if planned.keeps_sound else sound.TIMES
             if with_sound and planned.keeps_sound:
                 audio = sound.add(temporary, planned.source.clip, storage.temporary_path(target))
@@ -141,7 +141,7 @@ def _hash_of(frames: Iterable[Frame], expected: int | None = None) -> str:
 
 def frames_sha256(path: Path, tick: Tick = no_tick) -> str:
     """The hash of a stored file's frames. Raises `MediaError`."""
-    if path.name.endswith(storage.FRAMES_EXTENSION):
+    if path.name.endswith(profiles.FRAMES_EXTENSION):
         from perturbations.media import framefile
 
         return hashlib.sha256(np.ascontiguousarray(framefile.read(path)).data).hexdigest()
@@ -151,8 +151,8 @@ def frames_sha256(path: Path, tick: Tick = no_tick) -> str:
 def extension(recipe: VideoRecipe) -> str | None:
     """The extension of a stored entry; None where nothing is stored."""
     if profile := recipe.storage.get("profile"):
-        return storage.profile_named(profile).extension
-    return storage.FRAMES_EXTENSION if tiers.sampled(recipe.storage) else None
+        return profiles.profile_named(profile).extension
+    return profiles.FRAMES_EXTENSION if tiers.sampled(recipe.storage) else None
 
 
 def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
