@@ -211,7 +211,7 @@ def encode_with_ffmpeg(
     output = ffmpeg.input("pipe:0", format="nut", threads=1).output(
         f"file:{path}", an=None, map_metadata=-1, **clock, **arguments
     )
-    with _ffmpeg(output, path) as process:
+    with running_ffmpeg(output, path) as process:
         assert process.stdin is not None
         _write_nut(frames, _Pipe(process.stdin), timing, size, pix_fmt)
         with suppress(BrokenPipeError):
@@ -257,7 +257,7 @@ def _write_nut(frames: Iterable[Frame], target: _Pipe, timing: Timing, size: tup
 
 
 @contextmanager
-def _ffmpeg(output: Any, path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running_ffmpeg(output: Any, path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run an ffmpeg-python graph that writes `path`. After the block ffmpeg has ended; raises an error if it failed."""
     command = output.global_args("-nostdin", "-hide_banner", "-loglevel", "error").overwrite_output()
     with tempfile.TemporaryFile() as words:
@@ -272,7 +272,7 @@ def _ffmpeg(output: Any, path: Path) -> Iterator[subprocess.Popen[bytes]]:
                 process.wait()
         if process.returncode != 0:
             words.seek(0)
-            raise _failure(process.returncode, _plain_words(words.read().decode(errors="replace"), path), path)
+            raise failure_of(process.returncode, _plain_words(words.read().decode(errors="replace"), path), path)
 
 
 def _started(command: Sequence[str], *, stdin: int, stdout: int, stderr: int | IO[bytes]) -> subprocess.Popen[bytes]:
@@ -292,7 +292,7 @@ _KILLS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.S
 _OF_MEMORY = 256 - errno.ENOMEM
 
 
-def _failure(status: int, words: str, path: Path) -> PerturbationError:
+def failure_of(status: int, words: str, path: Path) -> PerturbationError:
     """The error for ffmpeg's exit status, negative for a signal, and its words."""
     if status == -signal.SIGXFSZ or any(os.strerror(code) in words for code in OUTPUT_ERRNOS):
         return OutputError(f"cannot write {path}: {words or 'the file is too large'}")
