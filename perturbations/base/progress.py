@@ -62,7 +62,7 @@ def log_kept(kept: int, total: int) -> None:
 
 
 def counted(total: int, unit: str) -> Callable[[], None]:
-    """What is called when one more of `total` things is done: it logs how many are, and the time left.
+    """What is called when one more of `total` items is done: it logs how many are, and the time left.
 
     It does so at most every few seconds, and at the end of what took that long.
     """
@@ -81,23 +81,23 @@ def counted(total: int, unit: str) -> Callable[[], None]:
     return count
 
 
-def logged(things: Iterable[_T], total: int, unit: str) -> Iterator[_T]:
-    """Pass things on, `counted`."""
+def logged(items: Iterable[_T], total: int, unit: str) -> Iterator[_T]:
+    """Pass items on, `counted`."""
     count = counted(total, unit)
-    for thing in things:
+    for item in items:
         count()
-        yield thing
+        yield item
 
 
 def no_tick() -> None:
     """For callers that nobody watches."""
 
 
-def ticking(things: Iterable[_T], tick: Tick) -> Iterator[_T]:
-    """Pass things on and tell the supervisor of each."""
-    for thing in things:
+def ticking(items: Iterable[_T], tick: Tick) -> Iterator[_T]:
+    """Pass items on and tell the supervisor of each."""
+    for item in items:
         tick()
-        yield thing
+        yield item
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import yaml
 
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, short
-from perturbations.base.storage import PICTURE_EXTENSIONS, PROFILES, composed
+from perturbations.base.storage import composed
 from perturbations.config.named_paths import no_file, no_folder
 from perturbations.corpus.plan import items, resources
 from perturbations.corpus.plan.clip_lists import ListedClip
@@ -24,6 +24,7 @@ from perturbations.datasets.adapter_registry import Dataset
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Listing
 from perturbations.datasets.parsing import whole_json
 from perturbations.manifest import manifest_paths
+from perturbations.media.profiles import PICTURE_EXTENSIONS, PROFILES
 from perturbations.suites import suite_registry
 
 _FORMS = {

@@ -29,7 +29,7 @@ def read_manifest(path: str | Path) -> pd.DataFrame:
     is_source = [described["kind"] == SOURCES.name] * len(frame)
     if "storage" in frame.columns:
         is_source = (frame["storage"] == SOURCE_STORAGE).tolist()
-    locate = cache(partial(locations.absolute, root=root))  # most paths stand in several rows
+    locate = cache(partial(locations.absolute, root=root))  # most paths are in several rows
     for column in set(locations.COLUMNS) & set(frame.columns):
         cells = zip(frame[column].tolist(), is_source, strict=True)
         frame[column] = [

@@ -58,7 +58,7 @@ def write_part(root: Path, severity: int, shard: str, **first: Any) -> None:
 def write_journal(root: Path, severity: int, shard: str, items: int) -> Path:
     path = manifest_paths.journal_of(part(root, severity, shard))
     names = [f"{number:032x}" for number in range(items)]
-    record = journal.Journal(path, names)
+    record = journal.ShardJournal(path, names)
     for name in names:
         record.add(name, MEASURED)
     return path

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from perturbations.corpus.store import stored_clip
+from perturbations.media import quality
 from perturbations.media.clip import Image
 
 
 def psnr(*pairs: tuple[Image, Image]) -> float:
-    distortion = stored_clip.Distortion(structural=False)
+    distortion = quality.Distortion(structural=False)
     for first, second in pairs:
         distortion.add(first, second)
     return distortion.psnr_db

@@ -92,7 +92,7 @@ def clip_inputs(
 def texts_of_recipes(config: Config, collection: str, suite: str) -> dict[str, str]:
     """The recipes that the jobs of perturbed captions follow, by scenario.
 
-    Of composed queries, they are those that the evaluation asks.
+    For composed queries, they are those that the evaluation asks.
     """
     dataset = sharding.dataset_of(collection)
     scenarios = features.instructions if sharding.is_composed(collection) else caption_recipes.scenarios

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, short
-from perturbations.base.storage import PICTURE_EXTENSIONS, composed, is_picture
+from perturbations.base.storage import composed
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
 from perturbations.corpus.plan.clip_lists import ListedClip
@@ -17,6 +17,7 @@ from perturbations.datasets import adapter_registry
 from perturbations.datasets.adapter_registry import Dataset
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Listing, Rejected, raise_problems
 from perturbations.datasets.parsing import lines
+from perturbations.media.profiles import PICTURE_EXTENSIONS, is_picture
 
 
 def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKeys = NOWHERE) -> Listing:
@@ -24,7 +25,7 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
 
     An entry that does not follow the format is rejected when other entries of the file do. A video whose caption is
     empty or only white space stays, with an empty text that no job perturbs. Set `videos` to False to read captions
-    only; then the videos directory need not exist. `places` is where the configuration's keys stand.
+    only; then the videos directory need not exist. `places` is where the configuration's keys are written.
 
     Raises:
         ConfigError: a path or a subset id does not exist; the message names the key.

@@ -16,8 +16,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from perturbations.base.errors import MediaError
-from perturbations.base.storage import is_picture, sha256_of
+from perturbations.base.storage import sha256_of
 from perturbations.corpus.plan.clip_lists import ListedClip
+from perturbations.media.profiles import is_picture
 
 _S_PER_MEGAPIXEL, _S_PER_CLIP, _S_PER_CLIP_OF_MODELS = 0.1, 0.02, 5.0
 """CPU seconds of the slowest kernel, and beside its pixels; the last, of pretrained models, is not measured."""
@@ -33,7 +34,7 @@ ClipSize = tuple[int, float]
 """The pixels of a frame of a clip, and its frames."""
 
 UNKNOWN: ClipSize = (640 * 360, 130)
-"""Of a clip whose header cannot be read: MSR-VTT has 27 million pixels per clip."""
+"""The assumed size of a clip whose header cannot be read: MSR-VTT has 27 million pixels per clip."""
 
 
 def largest(clips: Sequence[ListedClip]) -> ClipSize:

@@ -177,7 +177,7 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
 
 
 _Times = dict[str, list[int | None]]
-"""Of a video's path, where its time is new and its content is not: that time, and the one that the list says."""
+"""Path of a video whose time is new and whose content is not -> that time, and the time in the list."""
 
 
 def _read_times(path: Path) -> _Times:

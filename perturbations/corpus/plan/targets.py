@@ -27,7 +27,7 @@ CaptionShards = Callable[[str], Sequence[str]]
 
 
 ClipScenario = tuple[str, str, str, int]
-"""Of perturbed clips: collection, suite, perturbation and severity."""
+"""The collection, suite, perturbation and severity of perturbed clips."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
 
 
 def _models_of_texts(config: configuration.Config, suite: str, dataset: str) -> Iterator[str]:
-    """The models that perturb captions, those that stand in for the paper's being named so."""
+    """The models that perturb captions. Stand-ins for the paper's models are marked."""
     recipes = folders.texts_of_recipes(config, dataset, suite).values()
     if names := sorted({name for text in recipes for name in json.loads(text)["players"].values()}):
         stand_ins, backend = models.stand_ins(), config.backends.captions.backend
