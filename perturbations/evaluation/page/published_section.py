@@ -59,9 +59,9 @@ _NAMES = {
 }
 _SPREAD = "_sd"
 READ = (
-    "Published: the paper's number. Ours: with its 95 % interval over queries; difference: ours less the published "
-    "number. A number stands here where the paper states the same dataset, scenarios, model, setting, method, "
-    "parameters, batch size and seed. A difference in brackets does not compare, for a reason that stands above its "
+    "Published: the paper's number. Ours: with its 95 % interval over queries; difference: ours minus the published "
+    "number. A number is shown where the paper states the same dataset, scenarios, model, setting, method, "
+    "parameters, batch size and seed. A difference in brackets does not compare, for a reason that is given above its "
     "table. A paper prints no interval, and its weights are not recorded here."
 )
 
@@ -102,8 +102,8 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
         yield from tables[:1]
         yield from (Section(table.caption, [table]) for table in tables[1:])
         if not tables:
-            needs = ": a mean needs all of its scenarios" if incomplete else ""
-            yield f"No published number is of what was run here{needs}."
+            needs = " A mean needs all of its scenarios." if incomplete else ""
+            yield f"No published table reports this experiment, so no number is compared.{needs}"
 
 
 # --- which results a cell stands beside -------------------------------------------------------------------------------
