@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
@@ -94,16 +95,13 @@ def _losses(scores: Scores, scenarios: pd.DataFrame) -> Iterator[tuple[str, str,
 
 def _bars(frame: pd.DataFrame, names: Sequence[str], wide: float) -> str:
     """The SVG of the rows of `_losses`: the perturbations from below, and of each a bar per model."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure as Plots
-
     models = list(dict.fromkeys(frame["model"]))
-    thick = 0.8 / len(models)
-    with rc_context({**_STYLE, "axes.grid.axis": "x"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")
-        tall = 0.6 + len(names) * max(0.2, 0.14 * len(models)) + (0.16 * len(models) if len(models) > 1 else 0)
-        figure = Plots(figsize=(wide, tall), layout="constrained")
+    columns, thick = _columns(models, wide), 0.8 / len(models)
+    tall = 0.6 + len(names) * max(0.2, 0.14 * len(models)) + 0.16 * -(-len(models) // columns)
+    with _figure(wide, tall) as figure:
         axes = figure.subplots()
+        axes.grid(visible=False, axis="y")
+        axes.grid(axis="x")
         for place, (model, own) in enumerate(frame.groupby("model", sort=False)):
             at = [names.index(name) + 0.4 - thick * (place + 0.5) for name in own["name"]]
             ends = (own["loss"] - own["low"], own["high"] - own["loss"])
@@ -118,8 +116,24 @@ def _bars(frame: pd.DataFrame, names: Sequence[str], wide: float) -> str:
         axes.set_axisbelow(True)
         axes.set_xlabel("R@1 lost, points")
         if len(models) > 1:
-            figure.legend(loc="outside upper left", ncols=max(1, int(wide * _LETTERS) // (14 + max(map(len, models)))))
+            figure.legend(loc="outside upper left", ncols=columns)
         return _svg(figure)
+
+
+@contextmanager
+def _figure(wide: float, tall: float) -> Iterator[Any]:
+    """A figure of a size in inches, in the style of all figures."""
+    from matplotlib import rc_context  # late: it takes a second to load
+    from matplotlib.figure import Figure as Plots
+
+    with rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has the font
+        yield Plots(figsize=(wide, tall), layout="constrained")
+
+
+def _columns(labels: Iterable[str], wide: float) -> int:
+    """How many names of a legend a line has room for."""
+    return max(1, int(wide * _LETTERS) // (14 + max(map(len, labels))))
 
 
 def _legend(name: str) -> str:
@@ -147,19 +161,14 @@ def _points(scores: Scores, scenarios: pd.DataFrame) -> Iterator[tuple[str, str,
 
 def _drawn(frame: pd.DataFrame, wide: float) -> str:
     """The SVG of the rows of `_points`: a line of its own look per method and model; of many methods some are grey."""
-    from matplotlib import rc_context  # late: it takes a second to load
-    from matplotlib.figure import Figure as Plots
-
     names, models = (list(dict.fromkeys(frame[name])) for name in ("plot", "model"))
     methods = _told_apart(frame, min(len(_COLOURS), max(2, _MOST // len(models))))
     across = min(len(names), _ACROSS if wide == _WIDE else 1)
     rows = -(-len(names) // across)
     runs = list(product(models, methods))
     labels = dict(zip(runs, map(_legend, row_names(runs)[1]), strict=True))
-    columns = max(1, int(wide * _LETTERS) // (14 + max(map(len, labels.values()))))
-    with rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has the font
-        figure = Plots(figsize=(wide, 0.6 + 0.16 * -(-len(labels) // columns) + 1.9 * rows), layout="constrained")
+    columns = _columns(labels.values(), wide)
+    with _figure(wide, 0.6 + 0.16 * -(-len(labels) // columns) + 1.9 * rows) as figure:
         plots = figure.subplots(rows, across, sharex=True, sharey=True, squeeze=False).ravel()
         lines: dict[str, Any] = {}
         for axes, name in zip(plots, names, strict=False):
