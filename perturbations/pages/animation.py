@@ -19,7 +19,7 @@ from perturbations.manifest.rows import CompleteSource
 from perturbations.models.guides import guide_registry as guides
 from perturbations.models.guides.backends import has_stand_in
 from perturbations.pages import clip_previews, preview
-from perturbations.pages.contact_sheet import contact_sheet
+from perturbations.pages.contact_sheet import contact_sheet, write_whole
 
 _SIDE = 160  # the most pixels of a side of each clip: six of them fit the width of a page
 _QUALITY = 60  # of a WebP
@@ -81,6 +81,4 @@ def _write(sheets: Sequence[Image], output: Path) -> None:
         milliseconds = 1000 // clip_previews.RATE
         first.save(film, "WebP", save_all=True, append_images=others, duration=milliseconds, loop=0, quality=_QUALITY)
         data = film.getvalue()
-    storage.remove_leftovers([output])
-    with storage.atomic_path(output) as temporary:
-        temporary.write_bytes(data)
+    write_whole(data, output)

@@ -90,11 +90,16 @@ def write_picture(image: Image, path: Path) -> None:
     form = PICTURES.get(path.suffix.lower())
     if form is None:
         raise OutputError(f"cannot write {path}: its name must end in {', '.join(PICTURES)}")
-    storage.remove_leftovers([path])  # of jobs that were killed
     encoded = io.BytesIO()  # Pillow does not see that a full disk takes a part of a JPEG only
     Pictures.fromarray(image).save(encoded, form, quality=95)
+    write_whole(encoded.getvalue(), path)
+
+
+def write_whole(data: bytes, path: Path) -> None:
+    """Write a picture's bytes whole or not at all, and remove what killed jobs left. Raises `OutputError`."""
+    storage.remove_leftovers([path])
     with storage.atomic_path(path) as temporary:
-        temporary.write_bytes(encoded.getvalue())
+        temporary.write_bytes(data)
 
 
 def _drawable(text: str) -> str:

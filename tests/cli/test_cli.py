@@ -228,7 +228,11 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
 
 @pytest.mark.parametrize(
     ("name", "severities", "ending"),
-    [("mlvp/fog", [1, 5], ".webp"), ("mlvp/temporal_scrambling", None, ".mp4"), ("mlvp/h264_compression", [5], ".webp")],
+    [
+        ("mlvp/fog", [1, 5], ".webp"),
+        ("mlvp/temporal_scrambling", None, ".mp4"),
+        ("mlvp/h264_compression", [5], ".webp"),
+    ],
 )
 def test_an_animation_has_the_clean_clip_and_each_severity_side_by_side(
     name: str, severities: list[int] | None, ending: str, tmp_path: Path
