@@ -80,7 +80,7 @@ def losses_of(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[Fig
         _bars(frame, [*worst.index], _BARS),
         _bars(frame, [*worst.index], _NARROW),
         f"R@1 lost under each perturbation, the worst first: {', '.join(reversed([*worst.index]))}",
-        f"{where}: R@1 lost under each perturbation, in points, mean over severities, the worst first"
+        f"{where}: R@1 lost under each perturbation, in points, the worst first"
         f"{'' if frame['low'].isna().all() else '; lines: 95 % intervals'}.",
     )
 
