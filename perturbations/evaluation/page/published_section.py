@@ -92,7 +92,7 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
         shown, against, incomplete = compared(protocol, of_directions)
         reasons = "; ".join(dict.fromkeys(chain.from_iterable(against)))
         if shown and incomplete:
-            yield f"Not here: {plural(incomplete, 'published mean')}, of which some scenarios were not run."
+            yield f"Not shown: {plural(incomplete, 'published mean')}, because some of the scenarios were not run."
         if not all(own.departs for own in shown):
             but = f", but for some (in brackets, or without a published number), because {reasons}" if reasons else ""
             yield f"Comparable with the published values, if the weights are the paper's{but}."
