@@ -142,7 +142,7 @@ def test_names_may_hold_anything(tmp_path: Path) -> None:
     ]
     content = page_of(tmp_path, rows)
     assert content.text.count("<script") == 1, "its own"
-    svg, markdown, latex = (next(tmp_path.glob(f"report.tables/*{name}")) for name in ("clean.svg", ".md", ".tex"))
+    svg, markdown, latex = (next(tmp_path.glob(f"report.tables/*.{ending}")) for ending in ("svg", "md", "tex"))
     labels = {"".join(text.itertext()) for text in xml.etree.ElementTree.parse(svg).iter() if text.tag.endswith("text")}
     line = ANYTHING.replace("\n", "\\x0a")
     assert {f" _{line}", line} <= labels
