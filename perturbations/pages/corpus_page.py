@@ -79,6 +79,7 @@ def corpus_page(videos: Path, page: Path) -> None:
         number_of_items=complete["item_id"].nunique(),
         is_still=is_still,
         words=words,
+        has_stand_ins=any(offline_roles(row.backend) for members in chosen.values() for row in members),
         loading=_loading(videos, root, complete),
         facts=[words(fact) for fact in _facts(videos, frame, about)],
         perturbed=[_line(name, _of(frame, name)) for name in names],
@@ -181,10 +182,10 @@ def _line(name: str, rows: pd.DataFrame) -> dict[str, object]:
 _MEASURES = {
     "psnr_db": (
         "PSNR against the clean clip, dB",
-        "Higher is closer to the clean clip. Means over the clips that changed. ∞: no clip did; -: frames of "
-        "another size, which cannot be compared.",
+        "Higher is closer to the clean clip. Mean of all changed clips. ∞: no clip changed. -: not measured, because "
+        "the size changed.",
     ),
-    "ssim": ("SSIM against the clean clip", "Higher is closer to the clean clip; 1 is the same. Means over clips."),
+    "ssim": ("SSIM against the clean clip", "Higher is closer to the clean clip; 1 is the same. Mean of all clips."),
 }
 """The title of each table, and how to read it."""
 
@@ -247,5 +248,7 @@ def _cards(
 def _numbers(row: VideoRow) -> list[str]:
     """What was measured of a clip, in words."""
     psnr, ssim = (math.nan if value is None else value for value in (row.psnr_db, row.ssim))
-    of_psnr = "unchanged" if psnr == math.inf else f"PSNR {psnr:.1f} dB"
-    return [text for text, value in ((of_psnr, psnr), (f"SSIM {ssim:.2f}", ssim)) if not math.isnan(value)]
+    of_psnr = "unchanged" if psnr == math.inf else f"PSNR\N{NO-BREAK SPACE}{psnr:.1f}\N{NO-BREAK SPACE}dB"
+    return [
+        text for text, value in ((of_psnr, psnr), (f"SSIM\N{NO-BREAK SPACE}{ssim:.2f}", ssim)) if not math.isnan(value)
+    ]

@@ -176,4 +176,5 @@ def _headline(path: Path) -> str:
         return shown.plural(len(rows), "row")
     label, direction = means.iloc[:, 0].idxmax()
     numbers = ", ".join(f"{value:.1f} {side}" for side, value in means.loc[(label, direction)].dropna().items())
-    return f"R@1 {numbers}: {label}, {direction}, the best of {shown.plural(rows['label'].nunique(), 'method')}"
+    methods = rows["label"].nunique()
+    return f"R@1 {numbers}: " + (f"{label}, {direction}, the best of {methods} methods" if methods > 1 else direction)

@@ -19,7 +19,7 @@ from perturbations.evaluation.page.displayed_names import (
     row_names,
     titled,
 )
-from perturbations.evaluation.page.leaderboard import NEAR_ZERO
+from perturbations.evaluation.page.leaderboard import HUB_K, NEAR_ZERO
 from perturbations.evaluation.page.page_tables import PagePart, PageTable, Section, cell_of, text_frame
 from perturbations.evaluation.page.scores import marks, tasks_of
 from perturbations.evaluation.result_rows import ResultRow, ScenarioKey
@@ -38,13 +38,14 @@ _BY = ["model_name", "applied"]
 def hubs(frame: pd.DataFrame) -> Section:
     """The mean of each measure of hubness over the scenarios of a retrieval, per model and method."""
     measures = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
-    tables: list[PagePart] = []
+    tables: list[PageTable] = []
     for (dataset,), of_dataset in groups(frame, "dataset"):
         for retrieval in retrievals_of(of_dataset):
             rows = retrieval.of(of_dataset)
-            if rows["hub_skewness"].notna().any():  # it is not of given features
+            # It is not of given features.
+            if rows["hub_skewness"].notna().any() and rows["gallery"].max() > HUB_K:
                 what = "mean over perturbed scenarios" if retrieval.suite else "clean queries"
-                caption = f"{retrieval.title(dataset)}: hubness of the k-occurrence, k = 15, {what}"
+                caption = f"{retrieval.title(dataset)}: hubness of the k-occurrence, k = {HUB_K}, {what}"
                 means = rows.groupby(_BY, sort=False)[measures].mean()
                 # A mean over some of the scenarios does not compare with one over all.
                 sizes = rows.drop_duplicates([*_BY, *ScenarioKey._fields]).groupby(_BY, sort=False).size()
@@ -52,10 +53,10 @@ def hubs(frame: pd.DataFrame) -> Section:
                 compared = means.assign(**{name: means[name].abs() for name in NEAR_ZERO})
                 competes = [not needs_all_queries(method) and _are_paired(rows) for _, method in compared.index]
                 tables.append(_of_methods(caption, means, compared[competes]))
-    text = (
-        "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals. No mark where "
-        "models differ in scenarios, queries or galleries."
-    )
+    text = "0: all items are retrieved equally often."
+    if any(len(table.frame) > 1 for table in tables):
+        text += " Bold, underlined: nearest to 0, second; no intervals. No mark where models differ in scenarios, "
+        text += "queries or galleries."
     return Section("Hubness", tables and [text, *tables], "hubness")
 
 
@@ -196,9 +197,9 @@ def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
     if frame.empty:
         return Section("How it was made")
     facts = {str(name): _facts(rows) for name, rows in frame.groupby("model_name", sort=True)}
-    names = list(dict.fromkeys(name for own in facts.values() for name in own))
+    names = list(dict.fromkeys(name for own in facts.values() for name, values in own.items() if any(values)))
     columns = {
-        model if len(facts) > 1 else "value": ["; ".join(own.get(name, ())) for name in names]
+        model if len(facts) > 1 else "value": ["; ".join(filter(None, own.get(name, ()))) for name in names]
         for model, own in facts.items()
     }
     packages = sorted(
@@ -216,9 +217,14 @@ def _facts(rows: pd.DataFrame) -> Mapping[str, list[str]]:
     for column in ("settings", "tools", "backend"):
         for text in sorted(set(rows[column].dropna())):
             for name, value in _flat(column, text):
+                name = _PLAIN.get(name, name)
                 values = facts.setdefault(name, [])
                 values += [] if value in values else [value]
     return facts
+
+
+_PLAIN = {"settings: numbers": "settings: dimensions of a feature"}
+"""The names of facts that do not say what they are."""
 
 
 def _flat(name: str, text: str) -> Iterator[tuple[str, str]]:
@@ -230,4 +236,4 @@ def _flat(name: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -282,8 +282,8 @@ WITHOUT_DONORS = [name for name in TWELVE if name != "event_insertion"]
 DECIDING = ("adapter", "gallery_name", "listed_sha256", "precision", "steps", "num_frames", "order", "batch_size")
 DECIDING += ("parameters", "architecture", "pooling", "setting")
 COMPARABLE = "Comparable with the published values, if the weights are the paper's"
-NOTHING = "No published number is of what was run here."
-INCOMPLETE = "here: a mean needs all of its scenarios."
+NOTHING = "No published table reports this experiment, so no number is compared."
+INCOMPLETE = "is compared. A mean needs all of its scenarios."
 UNKNOWN = "because which items are listed cannot be compared, as no hash of the published split of "
 FEATURES = "because features were given: neither the model nor the frames are recorded."
 
