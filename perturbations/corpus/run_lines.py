@@ -6,6 +6,7 @@ Snakemake sends all its output as records of one logger; the `event` of a record
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shutil
 import sys
@@ -26,6 +27,7 @@ _PER_JOB = ("Select jobs to execute", "Execute ", "RuleException:\nCalledProcess
 """How the lines begin that Snakemake prints for every few jobs, and for each that fails, under all kinds of quiet."""
 
 
+_LogState = tuple[str, int, int, int]
 _SUBMITTED = re.compile(r"Job (\S+) has been submitted with SLURM jobid (\S+) ")
 _RUN = "SLURM run ID: "
 """What the Slurm plugin says, which has no `event`."""
@@ -53,6 +55,7 @@ class RunLines(logging.Handler):
         super().__init__()
         self._stop = stop
         self._logs: dict[str, SubmittedJob] = {}
+        self._before: dict[str, list[_LogState | None]] = {}
         self._watch: slurm_jobs.Watch | None = None
         self._jobs = ""
         self._begun = self._total = 0
@@ -68,12 +71,19 @@ class RunLines(logging.Handler):
             self._print(f"{shown.plural(self._total, 'job')}: {self._jobs}")
         elif event == "job_started":  # under quiet profiles, Snakemake says nothing of finished ones
             self._begun += len(fields["jobs"])
+            if self._watch:
+                self._watch.begin()
             if time.monotonic() - self._last_s > _EVERY_S:
                 self._print(f"started {self._begun:,} of {shown.plural(self._total, 'job')}")
         elif event == "job_info":
-            self._logs[str(fields["jobid"])] = SubmittedJob(fields["rule_name"], fields["log"])
+            job_id = str(fields["jobid"])
+            self._logs[job_id] = SubmittedJob(fields["rule_name"], fields["log"])
+            self._before[job_id] = [_state(log) for log in fields["log"]]
         elif event == "job_error":
-            reason = _reason(fields["rule_name"], fields["log"], fields["rule_msg"] or "")
+            # A job that never ran has left the log of an earlier one.
+            before = self._before.get(str(fields.get("jobid")), ())
+            written = [log for log in fields["log"] if (_state(log) or log) not in before]
+            reason = _reason(fields["rule_name"], fields["log"], written, fields["rule_msg"] or "")
             self._print(f"a job of {fields['rule_name']} failed: {shown.line(reason)} ({', '.join(fields['log'])})")
         elif event == "group_error":
             self._print(_failed_group(fields))
@@ -93,19 +103,28 @@ class RunLines(logging.Handler):
         print(line, file=sys.stderr, flush=True)
 
 
-def _reason(rule: str, logs: Sequence[str], message: str) -> str:
-    """Why a job failed: its own error, Slurm's, or what the executor says, or the last line of its log.
+def _state(log: str) -> _LogState | None:
+    """What changes when a job writes its log; None where there is none."""
+    try:
+        status = os.stat(log)
+    except OSError:
+        return None
+    return log, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _reason(rule: str, logs: Sequence[str], written: Sequence[str], message: str) -> str:
+    """Why a job failed: its own error, Slurm's, or what the executor says, or the last line of the logs that it wrote.
 
     The last log of a job on Slurm is Slurm's. Its error goes into the job's own, too.
     """
-    errors = filter(None, (progress.error_of(Path(log)) for log in logs))
+    errors = filter(None, (progress.error_of(Path(log)) for log in written))
     if error := next(errors, None):
         return error
     if "SLURM" in message and (of_slurm := slurm_jobs.reason_of_end(rule, Path(logs[-1]) if logs else None, message)):
         slurm_jobs.note(SubmittedJob(rule, logs), of_slurm)
         return of_slurm
     ended = " ".join(takewhile(lambda line: not line.startswith(" "), message.splitlines()))  # then, the whole call
-    last = next(filter(None, (progress.last_line(Path(log)) for log in logs)), _silent(logs))
+    last = next(filter(None, (progress.last_line(Path(log)) for log in written)), _silent(logs))
     return ended or last
 
 

@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,6 +92,11 @@ class Watch:
         self._told: set[tuple[str, str]] = set()
         self._lost_looks = self._failed_looks = self._idle_looks = 0
         self._every_s = _EVERY_S
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Jobs were started, in Slurm or here."""
+        self._has_begun = True
 
     def submitted(self, job_id: str, job: SubmittedJob) -> None:
         """A job was given to Slurm."""
@@ -107,7 +113,8 @@ class Watch:
             let_plugin_look_every(self._every_s)
         waits = threading.Event()
         while not waits.wait(self._every_s):
-            self.look()
+            with suppress(OSError):  # a log that cannot be written: the line is printed
+                self.look()
 
     def look(self) -> None:
         """Ask Slurm once, say what waits for the same reason as the last time; end a run whose jobs are all lost."""
@@ -171,21 +178,21 @@ class Watch:
             self._say(f"{shown.plural(len(waiting), 'job')} in Slurm's queue, and none runs: {', '.join(reasons)}")
 
     def _note_lost(self, rows: Sequence[_Row], active: Sequence[_Row]) -> None:
-        """End a run that has given jobs to Slurm, and for which nothing works or waits any more, in Slurm or here."""
-        idle = self._jobs and not active and not any(map(_works, psutil.Process().children()))
+        """End a run that has started jobs, and for which nothing works or waits any more, in Slurm or here."""
+        idle = self._has_begun and not active and not any(map(_works, psutil.Process().children()))
         self._lost_looks = self._lost_looks + 1 if idle else 0
         if self._lost_looks * self._every_s > 2 * _PLUGIN_EVERY_S:
             self._lost_looks = 0
             states = {row.job_id: row.state for row in rows}
             last = ", ".join(f"{job_id} {states.get(job_id, 'forgotten')}" for job_id in list(self._jobs)[-5:])
             self._stop(
-                f"all jobs of this run have ended in Slurm ({last}), and Snakemake's Slurm plugin has not seen it."
+                f"Slurm has no job of this run any more ({last or 'it was given none'}), and Snakemake waits for some."
                 " Start the run again: what is finished is kept. docs/how-to/cluster.md says what causes it"
             )
 
 
 def _advice(reason: str, rule: str) -> tuple[str, str]:
-    """What to do about a reason, and its kind: never, held, or none."""
+    """What to do about a reason, and its kind: never, held, waits, or an empty text for ordinary waiting."""
     for pattern, advice in _NEVER.items():
         if re.fullmatch(pattern, reason):
             return advice.format(rule=rule), "never"

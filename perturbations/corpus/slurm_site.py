@@ -84,7 +84,7 @@ def answer(*command: str) -> str:
 def forgets_after_s() -> float:
     """How long Slurm remembers a job that has ended, by `MinJobAge`; infinity where it does not say."""
     age = re.search(r"(?m)^MinJobAge\s*=\s*(\d+)", answer("scontrol", "show", "config"))
-    return int(age[1]) if age else math.inf
+    return int(age[1]) or math.inf if age else math.inf  # 0: never
 
 
 def partitions() -> tuple[dict[str, Partition], str | None]:
@@ -188,7 +188,7 @@ def _largest(requests: Iterable[Request]) -> list[Request]:
 def _beyond(request: Request, names: Sequence[str], allowed: Sequence[Partition]) -> Iterator[str]:
     """What a job asks for that no partition of its own gives, a line each."""
     where = f"partition {' or '.join(names)}"
-    minutes, mb, cpus = (max(getattr(one, key) for one in allowed) for key in ("minutes", "mb", "cpus"))
+    minutes, mb, cpus = (max(getattr(partition, key) for partition in allowed) for key in ("minutes", "mb", "cpus"))
     other = "or another slurm_partition"
     if request.minutes and request.minutes > minutes:
         time, most = (shown.duration(60 * value) for value in (request.minutes, minutes))
@@ -200,6 +200,6 @@ def _beyond(request: Request, names: Sequence[str], allowed: Sequence[Partition]
     if request.cpus > cpus:
         ways = f"--set-threads {request.rule}={int(cpus)}, {other}"
         yield f"{request.rule} asks for {request.cpus} CPUs, and a node of {where} has {int(cpus)}: {ways}"
-    if request.gpus and not any(one.has_gpus for one in allowed):
+    if request.gpus and not any(partition.has_gpus for partition in allowed):
         ways = f"--set-resources {request.rule}:slurm_partition=NAME"
         yield f"{request.rule} asks for a GPU, and no node of {where} has one: {ways}"

@@ -129,6 +129,9 @@ def test_a_run_ends_whose_jobs_have_all_ended_unseen(
     rows: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm_jobs.psutil, "Process", lambda: SimpleNamespace(children=list))
+    run.look(*rows, times=30)
+    assert run.stopped == [], "it has not begun"
+    run.watch.begin()
     run.look(*rows, times=12)
     assert run.stopped == [], "the plugin may see it"
     run.look(RUNNING)
@@ -241,6 +244,19 @@ def test_a_job_s_own_error_goes_before_what_slurm_says(tmp_path: Path, capsys: p
     run_lines.RunLines(print).emit(logging.makeLogRecord({"event": "job_error", **job}))
     assert capsys.readouterr().err.startswith("a job of videos failed: broken (")
     assert (tmp_path / "a.log").read_text().count("\n") == 1
+
+
+def test_the_log_of_an_earlier_run_is_no_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(progress.error_line("of yesterday") + "\n")
+    lines = run_lines.RunLines(print)
+    job = {"jobid": 3, "rule_name": "videos", "log": [str(log)]}
+    for state, reason in (("CANCELLED", "it was cancelled"), ("FAILED", "of today")):
+        lines.emit(logging.makeLogRecord({"event": "job_info", **job}))
+        if state == "FAILED":
+            log.write_text(progress.error_line("of today") + "\n")
+        lines.emit(logging.makeLogRecord({"event": "job_error", **job, "rule_msg": STATE.format(state)}))
+        assert capsys.readouterr().err.startswith(f"a job of videos failed: {reason} (")
 
 
 def test_a_run_follows_its_jobs_by_what_the_plugin_says(

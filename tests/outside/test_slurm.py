@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import slurm_cluster
 from slurm_cluster import Cluster
-from waiting import wait_for
+from waiting import pause, wait_for
 from workflow_project import Project
 
 from perturbations import read_manifest
@@ -27,12 +27,16 @@ CLIPS = 12
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    needs_slurm(request)
+    with slurm_cluster.cluster() as started:
+        yield started
+
+
+def needs_slurm(request: pytest.FixtureRequest) -> None:
     if not request.config.getoption("slurm"):
         pytest.skip("only with --slurm")
     if missing := [name for name in slurm_cluster.PROGRAMS if shutil.which(name) is None]:
         pytest.fail(f"{', '.join(missing)}: apt-get install --no-install-recommends slurm-wlm munge")
-    with slurm_cluster.cluster() as started:
-        yield started
 
 
 def new_project(root: Path, **config: Any) -> Project:
@@ -189,6 +193,24 @@ def test_what_waits_or_fails_says_why(cluster: Cluster, tmp_path: Path) -> None:
     Run(cluster, project, *targets).wait()
     assert "failed job" not in project.output_of("status")
     project.output_of("verify")
+
+
+def test_a_run_ends_where_slurm_soon_forgets_jobs(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """The longer jobs wait, the less often the plugin looks: a minute apart after three minutes, as here."""
+    needs_slurm(request)
+    project = one_shard(tmp_path)
+    with slurm_cluster.cluster(min_job_age=20) as forgetful:
+        forgetful.output("scontrol", "update", "partition=main", "state=DOWN")
+        run = Run(forgetful, project, "mm_robustness_demo")
+        run.until(lambda: bool(run.jobs()))
+        second = forgetful.command(*project.command(), "--workflow-profile", "slurm", folder=project.root)
+        refused = subprocess.run([*second, "mm_robustness_demo"], capture_output=True, text=True)
+        assert (refused.returncode, "lock" in refused.stderr) == (1, True)
+        pause(170)
+        assert "of sources in Slurm: wait, PartitionDown, and no job of this run is running" in run.text()
+        forgetful.output("scontrol", "update", "partition=main", "state=UP")
+        run.wait()
+    check(project, {})
 
 
 OWN_PROFILE = """\
