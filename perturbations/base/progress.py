@@ -34,7 +34,7 @@ def error_line(error: object) -> str:
 
 def error_of(log: Path) -> str | None:
     """The error with which a job ended, its own or that of a library, by its log; None where it holds none."""
-    lines = _last_lines(log)
+    lines = last_lines(log)
     if errors := [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]:
         return errors[-1]
     return lines[-1] if lines and _RAISED.match(lines[-1]) else None
@@ -42,10 +42,10 @@ def error_of(log: Path) -> str | None:
 
 def last_line(log: Path) -> str:
     """The last line of a log, also while its job writes it; an empty text where there is none."""
-    return "".join(_last_lines(log)[-1:])
+    return "".join(last_lines(log)[-1:])
 
 
-def _last_lines(log: Path) -> list[str]:
+def last_lines(log: Path) -> list[str]:
     """The lines at the end of a log that are not empty; none where it cannot be read."""
     try:
         with log.open("rb") as file:

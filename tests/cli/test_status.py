@@ -225,8 +225,8 @@ def test_what_failed_is_listed_by_reason_and_nothing_otherwise(
 RULES = """
 from perturbations.corpus import run_lines
 from snakemake.logging import logger
-run_lines.add_to(logger)
-run_lines.add_to(logger)
+run_lines.add_to(logger, print)
+run_lines.add_to(logger, print)
 rule all:
     input: expand("a{n}.txt", n=range(20))
 rule first:
@@ -263,7 +263,7 @@ def test_a_line_per_minute_says_how_far_a_run_is(
 ) -> None:
     seconds = iter([0, 1, 30, 70, 70, 90])
     monkeypatch.setattr(run_lines.time, "monotonic", lambda: next(seconds))
-    lines = run_lines.RunLines()
+    lines = run_lines.RunLines(print)
     lines.emit(logging.makeLogRecord({"event": "run_info", "stats": {"first": 20, "all": 1, "total": 21}}))
     for jobs in ([1, 2], [3], [4]):
         lines.emit(logging.makeLogRecord({"event": "job_started", "jobs": jobs}))
@@ -299,7 +299,7 @@ def test_the_reason_of_a_job_on_a_cluster_is_its_error_or_what_slurm_says(
 ) -> None:
     (tmp_path / "a.log").write_text(log)
     job = {"rule_name": "videos", "log": [str(tmp_path / "a.log")], "rule_msg": message}
-    run_lines.RunLines().emit(logging.makeLogRecord({"event": "job_error", **job}))
+    run_lines.RunLines(print).emit(logging.makeLogRecord({"event": "job_error", **job}))
     line = capsys.readouterr().err
     assert line.startswith("a job of videos failed: ")
     assert line.endswith(f"{reason} ({tmp_path}/a.log)\n")

@@ -10,8 +10,8 @@ rule sources_manifest:
         "work/logs/{dataset}/sources.log",
     localrule: True
     resources:
-        mem_mb=doubled(1000),
-        runtime=doubled(10),
+        mem_mb=megabytes(1000),
+        runtime=minutes(10),
     params:
         settings=JOBS.dataset,
         work=JOBS.work,
@@ -35,8 +35,8 @@ rule videos_manifest:
         "work/logs/{dataset}/{suite}/manifest.log",
     localrule: True
     resources:
-        mem_mb=doubled(2000),
-        runtime=doubled(60),
+        mem_mb=megabytes(2000),
+        runtime=minutes(60),
     params:
         settings=JOBS.corpus_settings,
         work=JOBS.work,
@@ -55,8 +55,8 @@ rule check_quarantine:
         "work/logs/{dataset}/{suite}/check.log",
     localrule: True
     resources:
-        mem_mb=doubled(1000),
-        runtime=doubled(10),
+        mem_mb=megabytes(1000),
+        runtime=minutes(10),
     params:
         settings=JOBS.allowed_failures,
     shell:

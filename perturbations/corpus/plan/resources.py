@@ -3,8 +3,8 @@
     runtime = 2 x clips of a job x (0.02 s + 0.1 s per million pixels of all frames of the largest clip); at least 1 h
     mem_mb  = 400 + 250 bytes per pixel of a frame of the largest clip; at least what the job's libraries take
 
-Each attempt doubles both. The largest clip is that of the largest file, or of the longest span. Rates were measured
-(docs/measurements/performance.md).
+Each attempt doubles both, up to what its partition allows. The largest clip is that of the largest file, or of the
+longest span. Rates were measured (docs/measurements/performance.md).
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _SAMPLED = 20
 
 ClipSize = tuple[int, float]
 """The pixels of a frame of a clip, and its frames."""
+
+LIMITS: dict[tuple[str, str], int] = {}
+"""What Slurm allows the jobs of a rule, by the rule and `runtime` or `mem_mb`: the check before the first job asks."""
 
 UNKNOWN: ClipSize = (640 * 360, 130)
 """The assumed size of a clip whose header cannot be read: MSR-VTT has 27 million pixels per clip."""
