@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
         type=Path,
         help="sources, videos, mixes or captions manifests, clean and perturbed; or folders of parts below work/",
     )
-    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or downloaded name")
+    parser.add_argument("--model", required=True, help="a model of transformers: its folder or downloaded name")
     parser.add_argument("--revision", help="its commit")
     parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
     parser.add_argument("--num-frames", type=positive, default=12, help="per clip, evenly spread; default: 12")
@@ -50,7 +50,7 @@ def _encode(options: argparse.Namespace) -> int:
     from perturbations.evaluation.run import feature_encoding
 
     how = {name: getattr(options, name) for name in ("revision", "num_frames", "checkpoint", "device")}
-    loaded = encoder_loading.load(options.pretrained, **how)
+    loaded = encoder_loading.load(options.model, **how)
     for written in feature_encoding.write(
         options.manifests, options.output, loaded, options.num_frames, options.reader
     ):
@@ -67,7 +67,7 @@ def _perplexity(options: argparse.Namespace) -> int:
     from perturbations.models import language_model
 
     manifests = [files.read_part(path, TEXTS) for path in options.manifests]
-    model = language_model.load(options.pretrained, revision=options.revision, device=options.device)
+    model = language_model.load(options.model, revision=options.revision, device=options.device)
     table = perplexity.of_rows(chain.from_iterable(manifests), model.perplexity)
     for row in table.itertuples():
         left = "" if row.above == 1 else f", {row.mean_below:.1f} without"

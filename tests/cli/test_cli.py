@@ -159,7 +159,7 @@ def test_list_prints_methods_with_their_papers_names(capsys: pytest.CaptureFixtu
 def test_list_finds_a_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "hat_vtr_table_1") == 0
     shown = yaml.safe_load(capsys.readouterr().out.partition("\n")[2])
-    assert shown["needs"].keys() == {"pretrained", "checkpoint"}
+    assert shown["needs"].keys() == {"model", "checkpoint"}
     assert run("list", "mlvp", "fog") == 0
     assert capsys.readouterr().out.startswith("mlvp/fog\n")
 

@@ -201,7 +201,7 @@ def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
         if activations != {"quick_gelu"}:
             raise ConfigError(
                 f"the checkpoint has OpenAI's names, so its activation is quick_gelu, but the pretrained model has "
-                f"{', '.join(sorted(activations))}: name OpenAI's model of the same size as `pretrained`"
+                f"{', '.join(sorted(activations))}: name OpenAI's model of the same size as `model`"
             )
     kept = {name: value for name, value in state.items() if not name.endswith(_BUFFERS)}
     expected = model.state_dict()

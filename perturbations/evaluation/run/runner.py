@@ -184,7 +184,7 @@ class _Scenario:
     @cached_property
     def backend(self) -> str:
         """The column `backend`."""
-        return canonical(run_journal.backends(self.run.pretrained, (*self.queries, *self.items)))
+        return canonical(run_journal.backends(self.run.model, (*self.queries, *self.items)))
 
     @cached_property
     def clean_input_queries(self) -> int | None:
