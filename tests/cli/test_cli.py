@@ -284,7 +284,7 @@ LOOK_UPS = (
     "models.models(), models.roles(), registry.perturbations(), exports.exports()"
 )
 CAPTION = "import perturbations; perturbations.perturb_text('a man', 'mm_robustness/ocr', seed=0, item_id='c')"
-BACKBONES = "from perturbations.evaluation.backbones import backbone_registry as backbones; backbones.backbones()"
+BACKBONES = "from perturbations.evaluation import backbones; backbones.backbones()"
 
 
 @pytest.mark.parametrize(

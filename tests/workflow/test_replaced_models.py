@@ -77,7 +77,7 @@ def test_the_file_of_a_backbone_from_outside_counts(model: Path, monkeypatch: py
     monkeypatch.setattr(plugins, "_plugins", {})
     (model / "config.json").write_text('{"model_type": "mine"}')
     fields = "name='mine', title='', source='', place=99, model_class='', image_processor='', example=''"
-    text = f"from perturbations.evaluation.backbones.backbone_registry import Backbone\nBACKBONE = Backbone({fields})\n"
+    text = f"from perturbations.evaluation.backbones import Backbone\nBACKBONE = Backbone({fields})\n"
     hashes = [model_files.sha256(wanted())]
     for name in ("one.py", "other.py"):
         Path(name).write_text(f"{text}# {name}\n")

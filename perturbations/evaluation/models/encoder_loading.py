@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, first_line
 from perturbations.base.records import digest
-from perturbations.evaluation.backbones import backbone_registry as backbones
+from perturbations.evaluation import backbones
 from perturbations.evaluation.models import openai_names
 from perturbations.evaluation.models.preprocessing import Images, TokenizedTexts, read_images, read_texts, two_texts
 from perturbations.evaluation.plan.planned_runs import DirectionName

@@ -13,7 +13,7 @@ from typing import Any
 from perturbations.base import storage
 from perturbations.base.records import digest
 from perturbations.config import sections as configuration
-from perturbations.evaluation.backbones import backbone_registry as backbones
+from perturbations.evaluation import backbones
 from perturbations.evaluation.plan import planned_runs
 from perturbations.manifest import manifest_paths
 
