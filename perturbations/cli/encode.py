@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from perturbations.base import shown
 from perturbations.base.project import need_models
 from perturbations.base.readers import READERS
 from perturbations.cli.arguments import Commands, add_command, positive
-
-if TYPE_CHECKING:
-    pass
-
-_log = logging.getLogger("perturbations")
 
 
 def add(commands: Commands) -> None:

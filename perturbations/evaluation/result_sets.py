@@ -80,7 +80,7 @@ def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[Resu
     """
     clean = {key_of(row): row for row in rows if row.suite == "clean"}
     pairs = [(row, clean.get(_clean_key(row))) for row in rows]
-    differ = {key_of(one) for row, own in pairs if own and own.queries != row.queries for one in (row, own)}
+    differ = {key_of(run) for row, own in pairs if own and own.queries != row.queries for run in (row, own)}
     places: dict[Run, dict[str, int]] = defaultdict(dict)
     for rank in ranks if differ else ():
         if (key := key_of(rank)) in differ:

@@ -93,7 +93,7 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
     if wanted.relevant is not None:
         listed = feature_sets.read_answers(wanted.relevant, wanted.direction)
     source, answers_sha256 = wanted.relevant or queries[None], digest([listed, choices])
-    made: list[Finished] = []
+    runs: list[Finished] = []
     for planned, *paths in _cases(wanted, queries, gallery):
         if given:
             asking, answering = feature_reading.read_similarities(paths[0])
@@ -133,8 +133,8 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
                 "tools": canonical({"numpy": np.__version__}),
                 "recipe_id": digest([run.columns(), files_sha256, answers_sha256]),
             }
-            made.append(finished(run, asking.ids, places, first, **figures, **about))
-    rows, ranks = rows_of(made)
+            runs.append(finished(run, asking.ids, places, first, **figures, **about))
+    rows, ranks = rows_of(runs)
     _warn(rows, warned)
     return with_clean(rows, ranks), ranks
 

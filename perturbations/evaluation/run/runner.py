@@ -96,7 +96,7 @@ class EvaluationJob:
             if own.takes_gallery_bank and "gallery_bank" not in self.banks:
                 text = "without `evaluation.gallerybank`, the gallery is its own bank"
                 _log.warning("%s: %s: with few items clean results may drop", own.title, text)
-        known, made = run_journal.Journal(journal, journals), list[Finished]()
+        known, results = run_journal.Journal(journal, journals), list[Finished]()
         with self._stack:
             drawn: dict[object, list[Run]] = {}  # each seed draws a mixture of its own
             for run in runs:
@@ -104,8 +104,8 @@ class EvaluationJob:
             for planned in drawn.values():
                 _log.info("%s", scenario_name(planned[0]))
                 asked = _Scenario(self, planned[0])
-                made += [own for run in planned for own in asked.results(run, known)]
-        return rows_of(made)
+                results += [own for run in planned for own in asked.results(run, known)]
+        return rows_of(results)
 
     def banks_of(self, method: str) -> dict[str, Gallery]:
         """The banks that a method uses."""
@@ -157,8 +157,8 @@ class _Scenario:
             banks_sha256=banks_key({name: job.bank_hashes[name] for name in job.banks_of(planned.method)}),
         )
         key = digest([{**run.columns(), "label": None}, self.about["settings"], run_journal.tools(), self.identity])
-        made = journal.once(key, lambda: [_finished(self, run, key)])
-        return [(replace(row, **self.about, label=run.label), queries) for row, queries in made]
+        results = journal.once(key, lambda: [_finished(self, run, key)])
+        return [(replace(row, **self.about, label=run.label), queries) for row, queries in results]
 
     @cached_property
     def gallery(self) -> Gallery:
