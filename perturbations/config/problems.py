@@ -247,6 +247,7 @@ def wants_text(error: ValidationError) -> set[Key]:
 _RENAMED = {
     "evaluation.pretrained": "model",
     "evaluation.models.backbone": "model",
+    "evaluation.models.pretrained": "model",
 }
 """Keys that had another name before, and their new one."""
 

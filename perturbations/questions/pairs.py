@@ -36,7 +36,6 @@ _Truths = NDArray[np.bool_]
 class _Cell:
     """The answers of a model in a cell: of every question whether it is answered and right, and its option."""
 
-    key: CellKey
     answered: _Truths
     right: _Truths
     options: NDArray[np.int64]
@@ -62,7 +61,7 @@ def results(
         key, cells = row.key, runs[row.model, row.budget]
         if key not in cells:
             empty = np.zeros(len(questions), bool)
-            cells[key] = _Cell(key, empty, empty.copy(), np.full(len(questions), -1))
+            cells[key] = _Cell(empty, empty.copy(), np.full(len(questions), -1))
         place = place_of[row.question_id]
         cells[key].answered[place] = True
         cells[key].right[place] = row.correct

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
@@ -32,15 +31,13 @@ from perturbations.evaluation.result_rows import (
     ResultRow,
     Run,
     banks_key,
-    hub_columns,
     places_of,
     rows_of,
 )
-from perturbations.evaluation.result_sets import finished, scenario_name
+from perturbations.evaluation.result_sets import measured, scenario_name
 from perturbations.evaluation.run import query_encoding, retrieval_of_scenario, run_journal
 from perturbations.evaluation.run.retrieval_of_scenario import Clean, Perturbed, ScenarioRow
 from perturbations.manifest.rows import CaptionRow, TextRow
-from perturbations.retrieval.metrics import retrieved_first
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
@@ -234,19 +231,19 @@ def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
     shown = logged(similarities, -(-len(places) // size), f"batches of {run.label}")
     in_order = np.concatenate([part.float().cpu().numpy() for part in shown])
     scores = in_order[np.argsort(places)]
-    row, queries = finished(
+    row, queries = measured(
         run,
         asked.query_ids,
-        retrieval.ranks(scores, asked.relevant),
-        None if job.top_k is None else retrieved_first(scores, asked.item_ids, job.top_k),
+        asked.item_ids,
+        [(slice(None), scores)],
+        asked.relevant,
+        job.top_k,
         recipe_id=key,
         **asked.about,
-        **hub_columns(retrieval.hubness(scores)),
         **recording.counts,
         # Of features that were encoded before, the time is not known here.
         **({} if known is not None else recording.summary()),
         missing_queries=asked.missing,
-        gallery=len(asked.items),
         backend=asked.backend,
         tools=canonical(run_journal.tools()),
         queries_sha256=asked.queries_sha256,
