@@ -116,7 +116,7 @@ def _with_features(name: str, suite: str) -> list[str]:
     score = f"perturb score features/clips features/captions/clean.npz --relevant {there}/qrels.parquet"
     return [
         "Then evaluate your model by its features (docs/how-to/features.md). Of a model of transformers, write them:",
-        f"    {encode} --pretrained MODEL -o features",
+        f"    {encode} --model MODEL -o features",
         "and score them, whoever wrote them:",
         f"    {score} --direction v2t --dataset {name} --model MODEL -o scored",
         f"Also: text_mm_robustness_{name}; `snakemake --list-target-rules` lists all",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +16,6 @@ from perturbations.manifest import manifest_paths
 
 if TYPE_CHECKING:
     from perturbations.evaluation.result_rows import RankRow, ResultRow
-
-_log = logging.getLogger("perturbations")
 
 _WORDS = ("instruction", "tfcvr", "gt")
 _STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")

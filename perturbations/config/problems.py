@@ -244,6 +244,14 @@ def wants_text(error: ValidationError) -> set[Key]:
     return {_key_of(item) for item in items if item["type"] in ("string_type", "path_type")}
 
 
+_RENAMED = {
+    "evaluation.pretrained": "model",
+    "evaluation.models.backbone": "model",
+    "evaluation.models.pretrained": "model",
+}
+"""Keys that had another name before, and their new one."""
+
+
 def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
     """What pydantic finds wrong, one problem per key; `schema` is that of the configuration."""
     # A list whose items are wrong is also reported as too short.
@@ -256,7 +264,10 @@ def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
     for key, items in by_key.items():
         if items[0]["type"] == "literal_error" and any(other[:-1] == key for other in by_key):
             continue  # it is a list, whose members are wrong
-        if items[0]["type"] == "extra_forbidden":
+        new = _RENAMED.get(".".join(part for part in key if not part.isdigit()))
+        if items[0]["type"] == "extra_forbidden" and new is not None:
+            problems.append((key, f"is called `{new}` since 1.0: write `{new}: ...`"))
+        elif items[0]["type"] == "extra_forbidden":
             keys = _known_keys(_nodes(schema, _parts(items[0])[:-1]), schema)
             known = "" if key[:-1] in listed else f"; known: {cut(', '.join(keys), 1000)}"  # once per object
             listed.add(key[:-1])

@@ -68,9 +68,8 @@ def check(config: Config, works: Sequence[TargetWork]) -> Report:
     report.errors += _unwritable()
     _models(config, scenarios, report)
     for key, own in config.evaluation.each_model() if evaluated else ():
-        if own.pretrained is not None:
-            name = "backbone" if config.evaluation.models else "pretrained"
-            report.errors += _absent(config, f"{key}{name}", own.pretrained)
+        if own.model is not None:
+            report.errors += _absent(config, f"{key}model", own.model)
     return report
 
 

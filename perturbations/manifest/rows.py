@@ -34,6 +34,7 @@ class RowKind(Generic[RowT]):
         complete: the type of its complete rows, where those have more columns filled.
         files: the paths of the manifests of this kind, by the names that they have in `manifest_paths`, with fields in
             braces.
+        renamed: columns of files that were written before 1.0, and what happened to them.
         contradictions: what its rows contradict in files beside it, a sentence each, given its path, rows and metadata.
     """
 
@@ -42,6 +43,7 @@ class RowKind(Generic[RowT]):
     key: tuple[str, ...]
     complete: type[RowT] | None = None
     files: Mapping[str, str] = field(default_factory=dict, compare=False)
+    renamed: Mapping[str, str] = field(default_factory=dict, compare=False)
     contradictions: Callable[[Path, Sequence[Any], Mapping[str, Any]], Iterable[str]] | None = field(
         default=None, compare=False
     )

@@ -236,7 +236,7 @@ def test_videos_captions_and_an_evaluation(cluster: Cluster, tmp_path: Path, mon
         },
         shard_size=6,
         evaluation={
-            "pretrained": str(tiny_models.save_clip(tmp_path / "clip")),
+            "model": str(tiny_models.save_clip(tmp_path / "clip")),
             "suites": ["mlvp"],
             "severities": [1],
         },

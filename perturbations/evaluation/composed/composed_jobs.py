@@ -127,7 +127,7 @@ class ComposedJob:
             self.ways,
             listed=len(self.split.queries),
             settings=self.settings,
-            backend=canonical(run_journal.backends(run.pretrained, perturbed)),
+            backend=canonical(run_journal.backends(run.model, perturbed)),
             architecture=self.backbone.architecture,
             tools=canonical(run_journal.tools()),
         )

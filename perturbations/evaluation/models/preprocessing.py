@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from perturbations.base.errors import ConfigError
-from perturbations.evaluation.backbones.backbone_registry import Backbone
+from perturbations.evaluation.backbones import Backbone
 from perturbations.models.checkpoints import Checkpoint, how_to_replace, library, load_part
 from perturbations.tta import frames
 from perturbations.tta.inputs import ByteFrames

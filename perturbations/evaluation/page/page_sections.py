@@ -74,7 +74,7 @@ def costs(frame: pd.DataFrame) -> Section:
     text = (
         "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
         "Steps: done (updates), skipped because no query passed the method's filter (empty), "
-        "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
+        "skipped because of NaN or infinite values (non finite). Marked is the least cost beside "
         f"{plain.title}, where models do not differ in scenarios, queries or galleries."
     )
     return Section("Cost", tables and [text, *tables], "cost")

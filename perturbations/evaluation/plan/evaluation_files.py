@@ -68,8 +68,8 @@ def result_parts(config: configuration.Config, dataset: str, jobs: Iterable[str]
 def model_inputs(config: configuration.Config) -> Inputs:
     """The files that a model is loaded from. Raises `ConfigError` for a checkpoint with braces in its name."""
     inputs: Inputs = {}
-    if config.evaluation.pretrained is None:
-        inputs["pretrained"] = manifest_paths.at("demo_encoder")  # which the workflow trains
+    if config.evaluation.model is None:
+        inputs["model"] = manifest_paths.at("demo_encoder")  # which the workflow trains
     if config.evaluation.checkpoint is not None:
         inputs["checkpoint"] = without_braces("evaluation.checkpoint", config.evaluation.checkpoint)
     return inputs

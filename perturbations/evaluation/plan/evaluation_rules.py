@@ -20,8 +20,8 @@ def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:
     """How a job loads the model of a configuration (`backbone.load`), and the hash of the model's files."""
     wanted = config.evaluation
     model: dict[str, Any] = {
-        "pretrained": wanted.pretrained or manifest_paths.at("demo_encoder"),
-        "pooling": wanted.model,
+        "pretrained": wanted.model or manifest_paths.at("demo_encoder"),
+        "pooling": wanted.pooling,
         "revision": wanted.revision,
         "num_frames": wanted.num_frames,
         "checkpoint": None if wanted.checkpoint is None else str(wanted.checkpoint),
