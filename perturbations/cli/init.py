@@ -72,17 +72,16 @@ def _init(options: argparse.Namespace) -> int:
                 files[folder / _UNCAPTIONED] = own_dataset.uncaptioned(media, pictures=has_pictures)
                 storage.write_text(table, files[folder / _UNCAPTIONED])
             has_questions = options.questions is not None
-            name, suite, config, summary = own_dataset.look(
-                folder, media, table, pictures=has_pictures, questions=has_questions
-            )
+            own = own_dataset.look(folder, media, table, pictures=has_pictures, questions=has_questions)
+        config, summary = own.config, own.summary
         if folder / _UNCAPTIONED in files:
             config = config.replace(own_dataset.path_from(folder, table), _UNCAPTIONED)
         files[folder / "config.yaml"] = f"{_HEADER}\n{config}"
-        target = f" {suite}_{name}" + (f" controls_{name}" if has_questions else "")
+        target = f" {own.suite}_{own.name}" + (f" controls_{own.name}" if has_questions else "")
         if has_questions:
-            later = _with_answers(name, suite)
-        elif options.captions is not None:
-            later = _with_features(name, suite)
+            later = _with_answers(own.name, own.suite)
+        elif own.has_captions:
+            later = _with_features(own.name, own.suite)
     if there := [path for path in files if path.exists() or path.is_symlink()]:
         raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
     below = {parent for path in files for parent in path.parents if parent != folder and folder in parent.parents}

@@ -279,17 +279,19 @@ def of_separator(header: Sequence[str | None]) -> str:
 
 
 def parquet(
-    path: Path, required: Sequence[str], lists: Collection[str] = (), way_out: str = ""
+    path: Path, required: Sequence[str], lists: Collection[str] = (), way_out: str = "", further: Collection[str] = ()
 ) -> Iterator[tuple[AnnotationPlace, object]]:
-    """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required columns.
+    """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required and the further columns.
 
-    The columns `lists` may hold lists of texts, or of numbers, also of several per item.
+    The columns `lists` may hold lists of texts, or of numbers, also of several per item. Of the `further` columns those
+    are left out that hold bytes, as pictures are, or records.
     """
     with _parquet_file(path) as file:
         check_header(path, required, file.schema_arrow.names, way_out)
         _check_kinds(path, required, lists, file.schema_arrow)
         number = 0
-        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=list(required)):
+        plain = [name for name in further if name not in required and _is_plain(file.schema_arrow.field(name).type)]
+        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=[*required, *plain]):
             for row in batch.to_pylist():
                 yield f"row {number}", row
                 number += 1
@@ -321,6 +323,15 @@ _REASONS = {
     PermissionError: "not readable",
 }
 """Arrow's own messages call each of these no Parquet file."""
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    while isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+        kind = kind.value_type
+    holds_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return not (pa.types.is_nested(kind) or holds_bytes)
 
 
 def _check_kinds(path: Path, required: Sequence[str], lists: Collection[str], schema: pa.Schema) -> None:

@@ -15,7 +15,7 @@ from perturbations.base.progress import log_kept, logged
 from perturbations.base.records import digest
 from perturbations.corpus.jobs.job_metadata import check_failures, provenance
 from perturbations.corpus.plan.caption_recipes import text_id
-from perturbations.corpus.plan.clip_lists import read, read_folder, read_recipes
+from perturbations.corpus.plan.clip_lists import read, read_folder, read_texts
 from perturbations.corpus.plan.recipe import TextRecipe, parse_text
 from perturbations.corpus.store.parts import is_true_text_marker
 from perturbations.manifest import files, manifest_paths, sets
@@ -89,7 +89,7 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
     from perturbations.models import role_registry as models
 
     part, listed = manifest_paths.name("text_part", shard=manifest_paths.shard_of(marker)), read(captions, CaptionRow)
-    wanted = {f"{scenario}/{part}": parse_text(text) for scenario, text in read_recipes(recipes).items()}
+    wanted = {f"{scenario}/{part}": parse_text(text) for scenario, text in read_texts(recipes).items()}
     kept = {name for name, recipe in wanted.items() if _is_finished(marker.parent / name, dataset, listed, recipe)}
     log_kept(len(kept), len(wanted))
     errors = []
@@ -150,7 +150,7 @@ def texts_manifest(
 
     parts = work / suite / "captions"
     shards = read_folder(work / "captions", CaptionRow)
-    wanted = read_recipes(recipes)
+    wanted = read_texts(recipes)
     due = (
         (
             parts / scenario / manifest_paths.name("text_part", shard=shard),

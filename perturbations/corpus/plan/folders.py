@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from perturbations.base import features
@@ -102,8 +102,8 @@ def texts_of_recipes(config: Config, collection: str, suite: str) -> dict[str, s
     }
 
 
-def write_recipes(config: Config, kind: str, collection: str, suite: str, recipes: clip_lists.Recipes) -> str:
+def write_recipes(config: Config, kind: str, collection: str, suite: str, recipes: Mapping[str, str]) -> str:
     """Write the file of a corpus's recipes, which its parts must follow, and return its path."""
     path = manifest_paths.at(kind, dataset=collection, suite=suite)
-    clip_lists.write_recipes(config.at(path), recipes)
+    clip_lists.write_texts(config.at(path), recipes)
     return path

@@ -44,7 +44,8 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
         raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item")
     listed = {item.item_id for item in items}
     questions = tuple(row for row in collector.questions if row.item_id in listed)
-    return Listing(items, rejected, questions, collector.place.name, collector.empty)
+    attributes = {item_id: own for item_id, own in collector.attributes.items() if item_id in listed}
+    return Listing(items, rejected, questions, attributes, collector.place.name, collector.empty)
 
 
 def _subset(

@@ -246,6 +246,8 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     scenarios = len(caption_recipes.scenarios(config, dataset, suite))
     shards, folder = caption_shards(dataset), config.at(manifest_paths.folder("caption_list", dataset=dataset))
     number = sum(clip_lists.counts(folder).values())
+    if not number and not sharding.is_composed(dataset):
+        raise ConfigError(f"text_{suite}_{dataset} perturbs captions, and {no_captions(config, dataset)}")
     sizes = [f"captions of {suite} on {dataset}: {number:,} x {scenarios} = {number * scenarios:,}"]
     sizes += [*_models_of_texts(config, suite, dataset), *skipped_lines(config, suite, dataset)]
     # Their order in the shards is that of a hash: the first ones are a sample.
@@ -257,6 +259,13 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     of_dataset = ("captions_quarantine", "captions_checked", *_questions(config, dataset))
     files += [manifest_paths.at(kind, dataset=dataset) for kind in of_dataset]
     return TargetWork(files, tuple(sizes))
+
+
+def no_captions(config: configuration.Config, dataset: str) -> str:
+    """That a dataset has no captions, and how it gets some, as the end of a message."""
+    key, table = f"datasets.{dataset}", config.datasets[dataset].annotations
+    own = f" or name the one that has them ({key}.columns: {{caption: ...}})" if table else ""
+    return f"{key} has none: add a column `caption` to {table or 'its table'},{own}"
 
 
 def _models_of_texts(config: configuration.Config, suite: str, dataset: str) -> Iterator[str]:
