@@ -55,11 +55,14 @@ def _init(options: argparse.Namespace) -> int:
     folder: Path = options.folder
     folders.without_braces("the folder", folder.resolve())
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is a file, not a folder")
+        raise ConfigError(f"{folder} is a file, not a folder: name a new one, such as {folder}_study")
     media = options.videos or options.pictures
     table = options.captions or options.questions
     if media is None and table is not None:
-        raise ConfigError("--captions and --questions need the folder of their clips: --videos or --pictures")
+        raise ConfigError(
+            f"--captions and --questions need the folder of their clips: perturb init {shlex.quote(str(folder))} "
+            f"--videos CLIPS --{'captions' if options.captions else 'questions'} {shlex.quote(str(table))}"
+        )
     if options.questions is not None and options.pictures is not None:
         raise ConfigError("--questions are about videos: give --videos")
     has_pictures = options.pictures is not None
@@ -83,7 +86,10 @@ def _init(options: argparse.Namespace) -> int:
         elif own.has_captions:
             later = _with_features(own.name, own.suite)
     if there := [path for path in files if path.exists() or path.is_symlink()]:
-        raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
+        raise ConfigError(
+            f"nothing was written, because there is already: {', '.join(map(str, there))}; name another "
+            "folder, or move these away"
+        )
     below = {parent for path in files for parent in path.parents if parent != folder and folder in parent.parents}
     if links := sorted(str(parent) for parent in below if parent.is_symlink()):
         raise ConfigError(f"nothing was written, because these are links to other folders: {', '.join(links)}")

@@ -85,7 +85,7 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
             continue
         first = collector.items.get(item_id)
         if item_id and not video:
-            collector.reject(where, item_id, "the video's name is empty")
+            collector.reject(where, item_id, f"the video's name is empty: fill the column {short(columns.video)}")
         elif first is None:
             has_ending = video.lower().endswith(tuple(known))
             names, extensions = (video,) if columns.video or has_ending else (), known
@@ -144,7 +144,9 @@ def _rows(
         return json_lines(path)
     if kind == ".json":
         return json_rows(path, split, item_id, captions)
-    raise AnnotationError(f"{path}: captions must be a .csv, .tsv, .json, .jsonl or .parquet file")
+    raise AnnotationError(
+        f"{path}: a table must be a .csv, .tsv, .json, .jsonl or .parquet file: save it as one of them"
+    )
 
 
 def _each_caption(rows: Rows, caption: str) -> Iterator[tuple[AnnotationPlace, object]]:

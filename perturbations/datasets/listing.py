@@ -210,7 +210,8 @@ class Collector:
             for rows in self._further.values()
             if any(row.get(name) != rows[0].get(name) for row in rows[1:])
         }
-        for item_id, rows in self._further.items():
+        for item_id in self.items if names else ():
+            rows = self._further.get(item_id) or [{}]
             values = {name: [row.get(name) for row in rows] for name in names}
             self.attributes[item_id] = {name: own if name in lists else own[0] for name, own in values.items()}
         self._further.clear()
