@@ -100,7 +100,7 @@ def _stages(root: Path, name: str, failed: list[_Failed]) -> Iterator[_Stage]:
 
 def _planned(plan: Path) -> Iterable[str]:
     try:
-        return clip_lists.read_recipes(plan)
+        return clip_lists.read_texts(plan)
     except ManifestError:
         return ()
 

@@ -34,6 +34,7 @@ _PATTERNS = {
     "all_captions": "work/{dataset}/lists/captions.jsonl",
     "all_questions": "work/{dataset}/lists/questions.jsonl",
     "rejected": "work/{dataset}/lists/rejected.jsonl",
+    "attributes": "work/{dataset}/lists/attributes.jsonl",
     "times": "work/{dataset}/lists/times.json",
     "rejected_captions": "work/{dataset}/rejected_captions.jsonl",
     "video_recipes": "work/{dataset}/{suite}/recipes/videos.jsonl",

@@ -82,7 +82,7 @@ def root(tmp_path: Path) -> Path:
         write_journal(tmp_path, 1, shard, 2 if shard == "s1" else 3)
     rejected = SourceRow(dataset="d", item_id="x", split="", error="no video file", status="missing")
     clip_lists.write(place(tmp_path, "rejected"), [rejected])
-    clip_lists.write_recipes(place(tmp_path, "video_recipes"), {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
+    clip_lists.write_texts(place(tmp_path, "video_recipes"), {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
     record = write_journal(tmp_path, 2, "s1", 1)
     whole = record.read_bytes()
     record.write_bytes(2 * whole + whole[:60])
@@ -151,7 +151,7 @@ def test_damaged_missing_and_foreign_files(root: Path) -> None:
 def test_parts_of_captions(root: Path) -> None:
     for shard in ("s1", "s2", "s3"):
         clip_lists.write(place(root, "caption_list", shard=shard), [CAPTION])
-    clip_lists.write_recipes(place(root, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}", "typos/2": "{}"})
+    clip_lists.write_texts(place(root, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}", "typos/2": "{}"})
     fields = {"suite": "msrvtt_p", "perturbation": "typos", "severity": 1, "shard": "s2"}
     files.write_part(place(root, "text_part", **fields), TEXTS, [])
     captions = stage(run_status.collect(root), "captions")
@@ -161,8 +161,8 @@ def test_parts_of_captions(root: Path) -> None:
 def test_captions_without_videos_and_what_of_them_cannot_be_used_is_counted_once(tmp_path: Path) -> None:
     for dataset in ("d", "e/composed"):
         clip_lists.write(place(tmp_path, "caption_list", dataset=dataset, shard="s0"), [CAPTION])
-        clip_lists.write_recipes(place(tmp_path, "text_recipes", dataset=dataset), {"typos/1": "{}"})
-    clip_lists.write_recipes(place(tmp_path, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}"})
+        clip_lists.write_texts(place(tmp_path, "text_recipes", dataset=dataset), {"typos/1": "{}"})
+    clip_lists.write_texts(place(tmp_path, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}"})
     rejected = SourceRow(dataset="d", item_id="t1", split="", error="the caption is empty", status="quarantined")
     clip_lists.write(place(tmp_path, "rejected_captions"), [rejected, replace(rejected, item_id="t2")])
     collected = run_status.collect(tmp_path)

@@ -210,7 +210,7 @@ LISTED = [CaptionRow(dataset="d", caption_id=name, item_id=name, text=text) for 
 
 def job(folder: Path, wanted: dict[str, TextRecipe], captions: list[CaptionRow] = LISTED) -> list[Path]:
     """The parts of a job on captions, which it makes or keeps."""
-    clip_lists.write_recipes(folder / "recipes.jsonl", {name: recipe.text for name, recipe in wanted.items()})
+    clip_lists.write_texts(folder / "recipes.jsonl", {name: recipe.text for name, recipe in wanted.items()})
     clip_lists.write(folder / "listed.jsonl", captions)
     paths = {"recipes": folder / "recipes.jsonl", "captions": folder / "listed.jsonl", "marker": folder / "s0.json"}
     caption_jobs.texts(dataset="tiny", **paths)
@@ -319,7 +319,7 @@ def test_what_all_asks_for_and_cannot_be_made_is_skipped_and_said(
     planned = run.stdout + run.stderr
     names = "multi_pos_swap_JJ, multi_pos_swap_NN, swap_syn_wordnet"
     assert f"captions of msrvtt_p on tiny: skipped: 3 perturbations, {names} (wordnet-3.0" in planned
-    scenarios = clip_lists.read_recipes(tmp_path / "work/tiny/msrvtt_p/captions/recipes.jsonl")
+    scenarios = clip_lists.read_texts(tmp_path / "work/tiny/msrvtt_p/captions/recipes.jsonl")
     assert "keyboard/1" in scenarios
     assert not {f"{name}/1" for name in names.split(", ")} & set(scenarios)
 

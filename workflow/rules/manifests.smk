@@ -3,6 +3,7 @@ rule sources_manifest:
     input:
         parts=JOBS.of_shards("work/{dataset}/sources/{shard}.parquet"),
         rejected="work/{dataset}/lists/rejected.jsonl",
+        attributes="work/{dataset}/lists/attributes.jsonl",
         lists=JOBS.of_shards("work/{dataset}/shards/{shard}.jsonl"),
     output:
         "manifests/{dataset}/sources.parquet",
@@ -17,7 +18,7 @@ rule sources_manifest:
         work=JOBS.work,
     shell:
         "perturb rule sources_manifest {params.settings:q} --work {params.work:q} --rejected {input.rejected:q}"
-        " --output {output:q} 2> {log:q}"
+        " --attributes {input.attributes:q} --output {output:q} 2> {log:q}"
 
 
 rule videos_manifest:

@@ -18,7 +18,7 @@ from perturbations.corpus.captions.similarities import Similarities
 from perturbations.corpus.comparability import verdict
 from perturbations.corpus.jobs.job_metadata import check_failures, provenance
 from perturbations.corpus.plan.caption_recipes import text_id
-from perturbations.corpus.plan.clip_lists import read, read_folder, read_recipes
+from perturbations.corpus.plan.clip_lists import read, read_folder, read_texts
 from perturbations.corpus.plan.recipe import TextRecipe, parse_text
 from perturbations.corpus.store.parts import is_true_text_marker
 from perturbations.corpus.tally import Tally
@@ -91,7 +91,7 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
     `BackendError` or `ToolError` for the first recipe that cannot be followed, after all others.
     """
     part, listed = manifest_paths.name("text_part", shard=marker.stem), read(captions, CaptionRow)
-    wanted = {f"{scenario}/{part}": parse_text(text) for scenario, text in read_recipes(recipes).items()}
+    wanted = {f"{scenario}/{part}": parse_text(text) for scenario, text in read_texts(recipes).items()}
     kept = {name for name, recipe in wanted.items() if _is_finished(marker.parent / name, dataset, listed, recipe)}
     log_kept(len(kept), len(wanted))
     errors = []
@@ -148,7 +148,7 @@ def texts_manifest(
     """
     parts = work / suite / "captions"
     shards = read_folder(work / "captions", CaptionRow)
-    wanted = read_recipes(recipes)
+    wanted = read_texts(recipes)
     due = (
         (
             parts / scenario / manifest_paths.name("text_part", shard=shard),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.store import clip_rows
 from perturbations.corpus.tally import Tally
 from perturbations.manifest import files, manifest_paths, sets
+from perturbations.manifest.attributes import of_row
 from perturbations.manifest.rows import (
     ANALYSES,
     MIXES,
@@ -37,8 +39,8 @@ from perturbations.models.guides.guide_registry import parse_analysis
 from perturbations.suites import suite_registry
 
 
-def sources_manifest(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
-    """Merge the parts of the manifest of clean clips, and add the items that no job uses.
+def sources_manifest(*, dataset: str, work: Path, rejected: Path, attributes: Path, output: Path) -> None:
+    """Merge the parts of the manifest of clean clips, add the items that no job uses, and the attributes of all.
 
     Raises `ManifestError` unless each listed item has exactly one row.
     """
@@ -53,8 +55,15 @@ def sources_manifest(*, dataset: str, work: Path, rejected: Path, output: Path) 
     rows += clip_lists.read(rejected, SourceRow)
     if problem := sets.difference(Counter(row.item_id for row in rows), {row.item_id for row in rows}):
         raise ManifestError(f"the lists of {dataset}: {problem}")
-    about = {**provenance(output), "dataset": dataset}
+    about, of_items = {**provenance(output), "dataset": dataset}, clip_lists.read_texts(attributes)
+    rows = [replace(row, **_described(row, of_items.get(row.item_id))) for row in rows]
     files.write(output, SOURCES, rows, {**about, sets.SET: sets.of_sources(rows).columns()})
+
+
+def _described(row: SourceRow, attributes: str | None) -> dict[str, str | None]:
+    """The columns that a row gets from the further ones of its item, whose split is the annotations' own."""
+    split = of_row(attributes).get("split")
+    return {"attributes": attributes, "split": split if isinstance(split, str) else row.split}
 
 
 def analyses_manifest(*, dataset: str, recipe: Mapping[str, Any], work: Path, output: Path) -> None:
@@ -93,7 +102,7 @@ def videos_manifest(
     Raises `ManifestError` unless each complete clip has exactly one row per scenario, made by the current recipe from
     the current source.
     """
-    clips, wanted = files.read_part(sources, SOURCES), clip_lists.read_recipes(recipes)
+    clips, wanted = files.read_part(sources, SOURCES), clip_lists.read_texts(recipes)
     complete = {row.item_id: row for row in clips if isinstance(row, CompleteSource)}
     lists = clip_lists.read_folder(work / "shards", ListedClip)
     members = {shard: [clip.item_id for clip in held if clip.item_id in complete] for shard, held in lists.items()}

@@ -116,19 +116,19 @@ def read_folder(folder: Path, line: type[_Line]) -> dict[str, list[_Line]]:
     return {shard: read(list_in(folder, shard), line) for shard in shards(folder)}
 
 
-Recipes = Mapping[str, str]
-"""Scenario, PERTURBATION/SEVERITY -> the JSON of its current recipe."""
+def write_texts(path: Path, texts: Mapping[str, str]) -> None:
+    """Write the texts of names, unless the file holds them already.
+
+    They are the JSON of a corpus's current recipes by scenario (PERTURBATION/SEVERITY), or of attributes by item.
+    """
+    storage.write_text_if_changed(
+        path, "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in texts.items())
+    )
 
 
-def write_recipes(path: Path, recipes: Recipes) -> None:
-    """Write the current recipes of a corpus's scenarios, unless the file holds them already."""
-    text = "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in recipes.items())
-    storage.write_text_if_changed(path, text)
-
-
-def read_recipes(path: Path) -> Recipes:
-    """What `write_recipes` wrote. Raises `ManifestError` where there is none, or where it is damaged."""
+def read_texts(path: Path) -> Mapping[str, str]:
+    """What `write_texts` wrote. Raises `ManifestError` where there is none, or where it is damaged."""
     try:
         return dict(json.loads(line) for line in path.read_text("utf-8").splitlines())
     except (OSError, ValueError, TypeError) as error:
-        raise ManifestError(f"{path} holds no recipes: {error}; snakemake writes it again when it plans") from None
+        raise ManifestError(f"{path} is damaged or missing: {error}; snakemake writes it again when it plans") from None

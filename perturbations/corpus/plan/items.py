@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from perturbations.base.errors import AnnotationError, ConfigError, short
+from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
 from perturbations.base.storage import composed
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
@@ -42,10 +42,16 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
     if dataset.subset is not None:
         items, rejected = _subset(name, dataset.subset, items, rejected, places)
     if not items and not rejected:
-        raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item")
+        hint = "a row per clip below its header" if collector.place.suffix in (".csv", ".tsv") else "an entry per clip"
+        raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item; it needs {hint}")
     listed = {item.item_id for item in items}
     questions = tuple(row for row in collector.questions if row.item_id in listed)
-    return Listing(items, rejected, questions, collector.place.name, collector.empty)
+    attributes = {item_id: own for item_id, own in collector.attributes.items() if item_id in listed}
+    return Listing(items, rejected, questions, attributes, collector.place.name, collector.empty)
+
+
+_LOOKED_AT = 10_000
+"""Ids that a mistyped one is compared with."""
 
 
 def _subset(
@@ -60,7 +66,9 @@ def _subset(
     if unknown := [item_id for item_id in wanted if composed(item_id) not in known]:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         key = f"datasets.{name}.subset"
-        line = f"{key}: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}"
+        ids = [entry.item_id for entry in (*items, *rejected)]
+        hint = did_you_mean(unknown[0], ids[:_LOOKED_AT]) or f"; ids are such as {', '.join(map(short, ids[:2]))}"
+        line = f"{key}: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}{hint}"
         raise ConfigError(places.before(key, line))
     return (
         tuple(item for item in items if composed(item.item_id) in chosen),

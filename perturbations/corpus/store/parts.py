@@ -45,7 +45,7 @@ class CorpusParts:
         self._since = 0.0
         recipes = root / manifest_paths.at("video_recipes", dataset=dataset, suite=suite)
         with suppress(ManifestError, ValueError, OSError):
-            self._scenarios, self._since = {*clip_lists.read_recipes(recipes)}, recipes.stat().st_mtime
+            self._scenarios, self._since = {*clip_lists.read_texts(recipes)}, recipes.stat().st_mtime
         manifest = root / manifest_paths.at("videos", dataset=dataset, suite=suite)
         self._is_taken_out = not manifest.exists() and self._is_not_configured()
         every = sorted(root.glob(manifest_paths.any_of("video_part", dataset=dataset, suite=suite)))
