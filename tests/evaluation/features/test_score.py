@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from without_torch import without_torch
+from copies import without_torch
 
 from perturbations import read_manifest, retrieval
 from perturbations.base.errors import AnnotationError
