@@ -81,11 +81,20 @@ def make(
     inputs: Sequence[str] = (),
 ) -> Path:
     """A moving test picture; `output` are ffmpeg's arguments for it, those of a plain H.264 without any."""
+    path.write_bytes(_encoded(path.suffix, output or X264, size, frames, tuple(inputs)))
+    return path
+
+
+@cache
+def _encoded(suffix: str, output: Sequence[str], size: tuple[int, int], frames: int, inputs: Sequence[str]) -> bytes:
+    """The bytes of such a file, which hundreds of tests begin with."""
     # RGB, because other formats round odd sizes.
     source = f"testsrc2=size={size[0]}x{size[1]}:rate={RATE},format=rgb24"
     fixed = ("-frames:v", str(frames), "-threads", "1", "-fflags", "+bitexact", "-flags:v", "+bitexact")
-    ffmpeg("-f", "lavfi", "-i", source, *inputs, *(output or X264), *fixed, f"file:{path}")
-    return path
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"clip{suffix}")
+        ffmpeg("-f", "lavfi", "-i", source, *inputs, *output, *fixed, f"file:{path}")
+        return path.read_bytes()
 
 
 def copied(source: Path, path: Path, *output: str, inputs: Sequence[str] = ()) -> Path:

@@ -7,9 +7,9 @@ import math
 import cv2
 import numpy as np
 import pytest
-from frame_measures import psnr
 from hypothesis import given
 from hypothesis import strategies as st
+from kernel_scenes import psnr
 from looping import each
 from skimage.metrics import structural_similarity
 

@@ -18,8 +18,17 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import small_corpus
-from export_readers import FORMATS, Searcher, export, exported_module, known_scores, loaded_tasks, undecoded
-from export_terms import SHOWN, TERMS
+from export_readers import (
+    FORMATS,
+    SHOWN,
+    TERMS,
+    Searcher,
+    export,
+    exported_module,
+    known_scores,
+    loaded_tasks,
+    undecoded,
+)
 from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval

@@ -10,7 +10,7 @@ import clips
 import cv2
 import numpy as np
 import pytest
-from frame_measures import psnr
+from kernel_scenes import psnr
 
 import perturbations
 from perturbations.base.arrays import Image

@@ -15,8 +15,9 @@ from perturbations.corpus.store.journal import ShardJournal
 from perturbations.manifest import manifest_paths
 
 SCRIPT = ROOT / "benchmarks" / "kills.py"
-MANIFEST = "manifests/tiny/mlvp/videos.parquet"
-"""Without pages, which Snakemake makes again whole, and captions, whose killed jobs the tests of the workflow have."""
+MANIFEST = "manifests/tiny/msrvtt_p/videos.parquet"
+"""Of one perturbation; without pages, which Snakemake makes again whole, and captions, whose killed jobs the tests of
+the workflow have."""
 FINISHED = {"frame_count": 3, "stored_frames": 3}
 IDS = ["0" * 32, "1" * 32, "2" * 32]
 
@@ -29,7 +30,7 @@ def test_killed_runs_end_as_undisturbed_ones() -> None:
     counts = re.fullmatch(r"tar: (.*); of (\d+) files 0 different; 0 processes left\n", done.stdout)
     assert counts is not None, done.stdout
     assert sum(ast.literal_eval(counts[1]).values()) == 2
-    assert int(counts[2]) > 10
+    assert int(counts[2]) >= 5
 
 
 def test_a_line_that_a_killed_worker_left_half_swallows_no_other(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from composed_files import EVERY, split_of
+from annotation_files import EVERY, split_of
 
 from perturbations.base.errors import ManifestError
 from perturbations.composed import manifests

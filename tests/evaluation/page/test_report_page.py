@@ -16,8 +16,8 @@ import needs
 import pandas as pd
 import pytest
 import synthetic_results as synthetic
-from browsing import browsed
 from copies import ROOT
+from page_rows import browsed
 from synthetic_results import (
     B16,
     B32,
