@@ -139,6 +139,8 @@ class ResultRow(Run):
     its last token, or in what its tokenizer leaves out; null where no tokens were made.
     `architecture` is the vision tower of the loaded model: "clip ViT-B/32".
     Of composed retrieval galleries differ in size: `gallery_mean` is their mean, `gallery` the nearest whole number.
+    `map_at_<k>` are of queries with several targets, in percent. `source_in_gallery` says whether the query's own clip
+    is in its gallery, and `source_first` is the share of queries whose own clip outranks every target, in percent.
     """
 
     protocol: str | None = None
@@ -188,6 +190,12 @@ class ResultRow(Run):
     recall_at_3: float | None = None
     gallery_mean: float | None = None
     architecture: str | None = None
+    map_at_5: float | None = None
+    map_at_10: float | None = None
+    map_at_25: float | None = None
+    map_at_50: float | None = None
+    source_in_gallery: bool | None = None
+    source_first: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import UnionType
@@ -77,6 +78,7 @@ _CONVERSIONS: dict[type, Callable[[Any], Any]] = {
     bool: bool,
     list: list,
     tuple: tuple,
+    array: lambda numbers: array("i", numbers),
 }
 
 
@@ -90,6 +92,7 @@ def _typed(kind: str, column: Column, value: Any) -> Any:
         bool: isinstance(value, bool),
         list: is_listed,
         tuple: is_listed,
+        array: is_listed,
     }
     if not fitting[column.type] or (column.words is not None and value not in column.words):
         raise ManifestError(f"the column '{column.name}' of a row of {kind} cannot hold {str(value)[:80]!r}")

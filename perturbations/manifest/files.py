@@ -12,6 +12,7 @@ import json
 import operator
 import os
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -56,6 +57,7 @@ _TYPES = {
     bool: pa.bool_(),
     list: pa.list_(pa.string()),
     tuple: pa.list_(pa.float32()),
+    array: pa.list_(pa.int32()),
 }
 
 
@@ -201,7 +203,11 @@ def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     filled = np.array([value is not None for value in values], bool)
     if pa.types.is_list(kind):
         ends = np.cumsum([0, *(len(value or ()) for value in values)]).astype(np.int32)
-        inner = column_of([cell for value in values for cell in value or ()], kind.value_type)
+        if kind.value_type == pa.int32():  # millions of them: no Python object for each
+            numbers = [np.frombuffer(value, np.int32) for value in values if value]
+            inner = pa.array(np.concatenate([np.empty(0, np.int32), *numbers]))
+        else:
+            inner = column_of([cell for value in values for cell in value or ()], kind.value_type)
         buffers = [_packed(filled), pa.py_buffer(ends)]
         return pa.Array.from_buffers(kind, len(values), buffers, children=[inner])
     number = operator.index if pa.types.is_integer(kind) else operator.pos
@@ -432,7 +438,12 @@ def _rows_of(path: Path, kind: RowKind[RowT], table: pa.Table) -> list[RowT]:
 
 
 def _cells(column: pa.ChunkedArray) -> list[Any]:
-    """A column's values; texts that are equal are one object, because most columns repeat few texts."""
+    """A column's values; texts that are equal are one object, because most columns repeat few texts.
+
+    A list of whole numbers is an array, of four bytes per number.
+    """
+    if column.type == _TYPES[array]:
+        return [array("i", part.values.to_numpy().tobytes()) for chunk in column.chunks for part in chunk]
     values = column.to_pylist()
     if not pa.types.is_string(column.type):
         return values  # type: ignore[no-any-return]
