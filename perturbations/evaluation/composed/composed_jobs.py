@@ -116,6 +116,7 @@ class ComposedJob:
             lines = {"instruction": [instructions[query.query_id] for query in part.queries]}
         if self.settings.get("pre_caption"):
             lines = {words: [*map(pre_caption, own)] for words, own in lines.items()}
+        truncated = query_encoding.truncated(self.backbone, lines.get("instruction", []))
         model = ScoredModel(
             name=run.model,
             clips=rows_of_ids(self.clips, [clip.clip_id for clip in part.pool]),
@@ -132,6 +133,7 @@ class ComposedJob:
             backend=canonical(run_journal.backends(run.pretrained, perturbed)),
             architecture=self.backbone.architecture,
             tools=canonical(run_journal.tools()),
+            truncated_queries=truncated,
         )
 
 
