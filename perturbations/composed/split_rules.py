@@ -26,13 +26,12 @@ def split_settings(config: Config, dataset: str) -> str:
     """Everything that a split depends on, besides the annotations."""
     own, wanted = config.datasets[dataset], config.composed
     settings: dict[str, object] = {
-        "version": 1,
+        "version": 2,
         "dataset": dataset,
         "adapter": own.adapter,
         "settings": own.model_dump_json(exclude=_NOT_OF_SPLITS),
         "seed": config.seed,
         "galleries": wanted.galleries,
-        "deduplicate": wanted.deduplicate,
     }
     if wanted.language_model is not None:
         settings["language_model"] = wanted.language_model.model_dump(mode="json", exclude_none=True)

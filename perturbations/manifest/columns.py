@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import UnionType
@@ -78,7 +79,8 @@ def _typed(kind: str, column: Column, value: Any) -> Any:
         float: is_number,
         list: is_listed,
         tuple: is_listed,
+        array: is_listed,
     }.get(column.type, isinstance(value, column.type))
     if not fits or (column.words is not None and value not in column.words):
         raise ManifestError(f"the column '{column.name}' of a row of {kind} cannot hold {str(value)[:80]!r}")
-    return column.type(value)
+    return array("i", value) if column.type is array else column.type(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
@@ -23,6 +24,7 @@ _TYPES = {
     bool: pa.bool_(),
     list: pa.list_(pa.string()),
     tuple: pa.list_(pa.float32()),
+    array: pa.list_(pa.int32()),
 }
 
 
@@ -71,7 +73,11 @@ def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     filled = np.array([value is not None for value in values], bool)
     if pa.types.is_list(kind):
         ends = np.cumsum([0, *(len(value or ()) for value in values)]).astype(np.int32)
-        inner = column_of([cell for value in values for cell in value or ()], kind.value_type)
+        if kind.value_type == pa.int32():  # millions of them: no Python object for each
+            numbers = [np.frombuffer(value, np.int32) for value in values if value]
+            inner = pa.array(np.concatenate([np.empty(0, np.int32), *numbers]))
+        else:
+            inner = column_of([cell for value in values for cell in value or ()], kind.value_type)
         buffers = [_packed(filled), pa.py_buffer(ends)]
         return pa.Array.from_buffers(kind, len(values), buffers, children=[inner])
     number = operator.index if pa.types.is_integer(kind) else operator.pos
@@ -86,12 +92,13 @@ def _packed(truths: NDArray[np.bool_]) -> pa.Buffer:
 
 def rows_of(path: Path, kind: RowKind[RowT], table: pa.Table) -> list[RowT]:
     """The rows of a table of the manifest at a path. Raises `ManifestError` as `_check_cells` does."""
+    for column in table.schema:
+        if column.type in (_TYPES[array], _TYPES[tuple]) and any(
+            chunk.flatten().null_count for chunk in table[column.name].chunks
+        ):
+            raise ManifestError(f"{path} has a row whose column '{column.name}' has an empty place")
     columns = {name: _cells(table[name]) for name in table.column_names}
     _check_cells(path, kind, columns)
-    if "vector" in columns:
-        if any(None in value for value in columns["vector"] if value is not None):
-            raise ManifestError(f"{path} has a row whose column 'vector' has an empty place")
-        columns["vector"] = [None if value is None else tuple(value) for value in columns["vector"]]
     statuses = columns.get("status", [None] * table.num_rows)
     lines = zip(*columns.values(), strict=True)
     return [
@@ -101,8 +108,16 @@ def rows_of(path: Path, kind: RowKind[RowT], table: pa.Table) -> list[RowT]:
 
 
 def _cells(column: pa.ChunkedArray) -> list[Any]:
-    """A column's values; texts that are equal are one object, because most columns repeat few texts."""
+    """A column's values; texts that are equal are one object, because most columns repeat few texts.
+
+    A list of whole numbers is an array, of four bytes per number; a list of other numbers is a tuple.
+    """
+    if column.type == _TYPES[array]:
+        lists = (numbers.values for chunk in column.chunks for numbers in chunk)
+        return [None if values is None else array("i", values.to_numpy().tobytes()) for values in lists]
     values = column.to_pylist()
+    if column.type == _TYPES[tuple]:
+        return [None if value is None else tuple(value) for value in values]
     if not pa.types.is_string(column.type):
         return values  # type: ignore[no-any-return]
     texts: dict[str | None, str | None] = {}
