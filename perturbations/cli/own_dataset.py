@@ -40,6 +40,9 @@ _FORMS = {
 _FORMS_OF_PICTURES = {"png": "exact", "recipe": "no pixels, pictures are rendered when they are read"}
 """The same of pictures, which every profile but one stores as PNG."""
 
+_FOLDER = "folder"
+"""The column of the folders of clips without captions."""
+
 _MOST_COLUMNS = 10
 """Of a table, that a line names."""
 
@@ -129,7 +132,7 @@ def uncaptioned(folder: Path, *, pictures: bool) -> str:
     stems = Counter(os.path.splitext(name)[0] for name in names)
     ids = [name if stems[os.path.splitext(name)[0]] > 1 else os.path.splitext(name)[0] for name in names]
     below = [os.path.dirname(name) for name in names]
-    header, columns = ("item_id", "folder"), (ids, below)
+    header, columns = ("item_id", _FOLDER), (ids, below)
     width = 2 if any(below) else 1
     table = io.StringIO(newline="")
     csv.writer(table, lineterminator="\n").writerows([header[:width], *zip(*columns[:width], strict=True)])
@@ -170,6 +173,8 @@ def _section(
         kept = [repr(name) + (f" as {own!r}" if own != name else "") for name, own in others.items()]
         more = len(columns.others) - len(kept)
         lines.append(f"kept with each clip: {', '.join(kept)}" + (f" and {more:,} more" if more else ""))
+        if "caption" not in columns.by_role and columns.others != [_FOLDER]:
+            lines.append("no captions: no column is called caption, text, sentence or description")
     if columns.section:
         section["columns"] = columns.section
     return section, lines
