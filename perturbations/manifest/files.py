@@ -32,7 +32,7 @@ from perturbations.manifest import manifest_paths
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.rows import COMPLETE, RowKind, RowT
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 GROUP = 2**14
 """Rows of a row group: 12 MB of clips."""
