@@ -169,8 +169,9 @@ def _section(
     if columns.section:
         lines.append("columns: " + ", ".join(f"{role} is {name!r}" for role, name in columns.by_role.items()))
     if columns.others:
-        others = {name: named(name, columns.others) for name in columns.others[:_MOST_COLUMNS]}
-        kept = [repr(name) + (f" as {own!r}" if own != name else "") for name, own in others.items()]
+        own_names = [named(name, columns.others) for name in columns.others[:_MOST_COLUMNS]]
+        pairs = zip(columns.others, own_names, strict=False)
+        kept = [repr(name) + (f" as {own!r}" if own != name else "") for name, own in pairs]
         more = len(columns.others) - len(kept)
         lines.append(f"kept with each clip: {', '.join(kept)}" + (f" and {more:,} more" if more else ""))
         if "caption" not in columns.by_role and columns.others != [_FOLDER]:
