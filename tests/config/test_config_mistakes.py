@@ -250,7 +250,7 @@ CALLS: dict[str, tuple[list[str], dict[str, str], str]] = {
         {},
         "no target 'tampering_mine': add it to config.yaml: suites: {tampering: {}}",
     ),
-    "dataset as a target": (["mine"], {}, "no target 'mine'; did you mean mlvp_mine?"),
+    "dataset as a target": (["mine"], {}, "no target 'mine'; did you mean tta_mine or mlvp_mine?"),
     "command line": (
         ["mlvp_mine", "--config", "suites={mlvp: {severities: [6], perturbations: [fogg]}}"],
         {},

@@ -70,7 +70,7 @@ def test_targets_say_what_cannot_be_used_and_what_they_need(project: Config) -> 
     assert sizes[:2] == (size, "tiny: 1 listed item cannot be used:")
     assert sizes[2].startswith("  'gone': missing: no gone.mp4 or gone.mkv")
     assert request(project, "youcook2_p") == request(project, "msrvtt_p_cooking")
-    with pytest.raises(ConfigError, match="no dataset of the adapter 'msrvtt'"):
+    with pytest.raises(ConfigError, match="is made of datasets of the adapter 'msrvtt'"):
         request(project, "msrvtt_p")
     assert request(project, "all") == request(project, "mlvp_tiny")
     other = configured(datasets={"demo": {"adapter": "demo"}}, suites={"tampering": {}})
