@@ -170,7 +170,10 @@ def test_the_menu_has_each_name_once_and_a_line_for_it() -> None:
     assert all(names.values())
 
 
-TWO = {"datasets": {"mine": {"adapter": "demo"}, "msrvtt": {"adapter": "demo"}}, "suites": {"mlvp": {}, "msrvtt_p": {}}}
+TWO: dict[str, Any] = {
+    "datasets": {"mine": {"adapter": "demo"}, "msrvtt": {"adapter": "demo"}},
+    "suites": {"mlvp": {}, "msrvtt_p": {}},
+}
 LISTED = "`snakemake --list-target-rules` lists them"
 WRONG_TARGETS = {
     "msrvtt_mlvp": f"; did you mean mlvp_msrvtt? {LISTED}",
@@ -200,7 +203,7 @@ def test_what_needs_captions_says_so_before_a_run(tmp_path: Path, monkeypatch: p
     Path("clips/a.mp4").write_bytes(b"a")
     Path("a.csv").write_text("video,label\na.mp4,run\n")
     own = {"adapter": "folder", "annotations": "a.csv", "videos": "clips"}
-    suites = {"mlvp": {}, "mm_robustness": {}}
+    suites: dict[str, Any] = {"mlvp": {}, "mm_robustness": {}}
     settings = Config.model_validate({"datasets": {"own": own}, "suites": suites})
     sizes = request(settings, "mlvp_own").sizes
     assert sizes == ("mlvp on own: 1 video x 60 = 60 videos",)

@@ -6,6 +6,7 @@ import json
 import tarfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import clips
 import pandas as pd
@@ -19,7 +20,7 @@ from perturbations.manifest.rows import SOURCES
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
-COLUMNS = {
+COLUMNS: dict[str, dict[str, Any]] = {
     "a": {"label": "run", "stars": 3, "tags": ["x", "y"], "odd": 1, "split": "val"},
     "b": {"label": None, "stars": None, "tags": None, "odd": "one", "split": "val"},
 }
