@@ -46,8 +46,8 @@ def test_readers_have_them_as_columns_of_their_own(sources: Path) -> None:
     assert [clip.attributes for clip in corpus] == [*COLUMNS.values()]
     samples = corpus.dataset(1)
     assert [samples[place]["label"] for place in range(2)] == ["run", ""]
-    with pytest.raises(AttributeError, match="neither a clip nor its row has 'lable'"):
-        _ = corpus[0].lable
+    with pytest.raises(AttributeError, match="neither a clip nor its row has 'labels'"):
+        _ = corpus[0].labels
 
 
 def test_exports_have_them_with_types(sources: Path, tmp_path: Path) -> None:
