@@ -11,11 +11,11 @@ import cv2
 import numpy as np
 from PIL import Image as Pictures
 
-from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ConfigError, OutputError
 from perturbations.corpus.plan import recipe
 from perturbations.manifest.rows import CompleteSource
+from perturbations.media import profiles
 from perturbations.models.guides import guide_registry as guides
 from perturbations.models.guides.backends import has_stand_in
 from perturbations.pages import clip_previews, preview
@@ -23,7 +23,7 @@ from perturbations.pages.contact_sheet import contact_sheet, write_whole
 
 _SIDE = 160  # the most pixels of a side of each clip: six of them fit the width of a page
 _QUALITY = 60  # of a WebP
-_PROFILE = storage.Profile("libx264", "yuv420p", {"preset": "slow", "crf": "24"}, exact=False)
+_PROFILE = profiles.Profile("libx264", "yuv420p", {"preset": "slow", "crf": "24"}, exact=False)
 ENDINGS = (".webp", ".mp4")
 """The forms: a WebP plays in READMEs and browsers, an MP4 in slides too."""
 
@@ -47,7 +47,7 @@ def animate(
     entry = recipe.entry_of("video", name, variant)
     if output.suffix.lower() not in ENDINGS:
         raise OutputError(f"cannot write {output}: the name of an animation must end in {' or '.join(ENDINGS)}")
-    if storage.is_picture(row.path or ""):
+    if profiles.is_picture(row.path or ""):
         raise ConfigError(f"--animate: {row.path} is a picture, which does not move; leave --animate out")
     if not donors and guides.takes_frames(entry.guide):
         raise ConfigError(f"--animate: {entry.key} takes frames of other videos: name some by --donors VIDEO ...")

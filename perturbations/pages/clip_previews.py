@@ -14,10 +14,10 @@ import numpy as np
 
 from perturbations.base.arrays import Image, uniform_indices
 from perturbations.base.errors import ManifestError, MediaError
-from perturbations.base.storage import Profile, is_picture
 from perturbations.manifest.rows import VideoRow
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
+from perturbations.media.profiles import Profile, is_picture
 from perturbations.pages import preview
 
 _FRAMES, RATE = 16, 8  # of all previews, so that those side by side stay in step

@@ -22,6 +22,7 @@ from perturbations.corpus.store.clip_rows import offline_roles
 from perturbations.manifest import files, locations, manifest_paths, sets
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.rows import CAPTIONS, COMPLETE, QUARANTINE, VIDEOS, VideoRow
+from perturbations.media import profiles
 from perturbations.models.guides.backends import STAND_IN
 from perturbations.pages import clip_previews, common, templates
 from perturbations.pages.preview import moves_frames
@@ -47,7 +48,7 @@ def corpus_page(videos: Path, page: Path) -> None:
     root = locations.root_of(videos, about)
     quarantine = videos.with_name(manifest_paths.name(QUARANTINE.name))
     reasons = common.reasons(files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else [])
-    is_still = len(frame) > 0 and storage.is_picture(frame["source_path"].iloc[0])
+    is_still = len(frame) > 0 and profiles.is_picture(frame["source_path"].iloc[0])
     words = partial(shown.in_words_of, pictures=is_still)
     chosen = {
         item: [locations.located(rows[at], root) for at in complete.index[complete["item_id"] == item].tolist()]

@@ -13,7 +13,6 @@ import numpy as np
 
 from perturbations import __version__
 from perturbations.api.clip_opening import open_clip
-from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import UnknownPerturbationError
 from perturbations.corpus.plan import recipe, tiers
@@ -23,7 +22,7 @@ from perturbations.corpus.render.planned_clip import PlannedClip
 from perturbations.corpus.store.clip_rows import offline_roles
 from perturbations.manifest import files, locations
 from perturbations.manifest.rows import COMPLETE, VIDEOS, AnalysisRow, CompleteSource, VideoRow
-from perturbations.media import decoding
+from perturbations.media import decoding, profiles
 from perturbations.media.clean_clip import CleanClip
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.models.guides import guide_registry as guides
@@ -51,7 +50,7 @@ def from_video(
     has not these. Returns the keys that stand-ins of models made, and those that are left out of suites: they need
     donors, and there are none, or several frames of a picture.
     """
-    is_picture = storage.is_picture(row.path or "")
+    is_picture = profiles.is_picture(row.path or "")
 
     def lacks(entry: suite_registry.Perturbation) -> bool:
         needs_donors = not donors and guides.takes_frames(entry.guide)

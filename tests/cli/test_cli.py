@@ -161,7 +161,7 @@ def test_list_prints_methods_with_their_papers_names(capsys: pytest.CaptureFixtu
 def test_list_finds_a_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "hat_vtr_table_1") == 0
     shown = yaml.safe_load(capsys.readouterr().out.partition("\n")[2])
-    assert shown["needs"].keys() == {"pretrained", "checkpoint"}
+    assert shown["needs"].keys() == {"model", "checkpoint"}
     assert run("list", "mlvp", "fog") == 0
     assert capsys.readouterr().out.startswith("mlvp/fog\n")
 
@@ -350,7 +350,7 @@ LOOK_UPS = (
     "models.models(), models.roles(), registry.perturbations(), exports.exports()"
 )
 CAPTION = "import perturbations; perturbations.perturb_text('a man', 'mm_robustness/ocr', seed=0, item_id='c')"
-BACKBONES = "from perturbations.evaluation.backbones import backbone_registry as backbones; backbones.backbones()"
+BACKBONES = "from perturbations.evaluation import backbones; backbones.backbones()"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from clips import make
 from copies import ROOT
-from planned_paths import configured
+from workflow_project import configured
 
 from perturbations.base.errors import ConfigError
 from perturbations.corpus.plan import corpus_rules, folders
@@ -108,7 +108,7 @@ def test_hostile_settings_reach_a_program_as_one_word_each(tmp_path: Path) -> No
     style = tmp_path / "style $(touch pwned) {dataset}"
     style.mkdir()
     hostile = {
-        "evaluation": {"pretrained": HOSTILE, "revision": "{wildcards.x}`touch pwned`", "methods": ["tent"]},
+        "evaluation": {"model": HOSTILE, "revision": "{wildcards.x}`touch pwned`", "methods": ["tent"]},
         "backends": {"style": {"backend": "offline", "images": str(style)}},
     }
     output = dry_run(tmp_path, hostile)

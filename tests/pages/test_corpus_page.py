@@ -14,8 +14,7 @@ from urllib.parse import unquote
 import clips
 import numpy as np
 import pytest
-from browsing import browsed
-from page_rows import OF_VIDEOS, rows_of
+from page_rows import OF_VIDEOS, browsed, rows_of
 from PIL import Image
 from pipeline_rows import scene
 from synthetic_results import B32, of_model

@@ -81,6 +81,7 @@ def write(
         Section("Loss per perturbation", losses, "loss"),
         Section("R@1 against severity", severity, "severity"),
         Section("Published values", published and [published_section.READ, *published], "published"),
+        page_sections.composed(frame),
         page_sections.examples(frame, ranks, queries),
         page_sections.hubs(frame),
         page_sections.costs(frame),

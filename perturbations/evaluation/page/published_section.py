@@ -54,6 +54,7 @@ _NAMES = {
     **{name: title for name, (title, _) in FORMULAS.items()},
     "median_rank": "MdR",
     "hub_skewness": "Hubness",
+    "map_at_50": "mAP@50",
     "mmi": "MMI (%)",
     "mean_recall": "mean R",
 }

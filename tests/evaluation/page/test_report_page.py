@@ -16,8 +16,8 @@ import needs
 import pandas as pd
 import pytest
 import synthetic_results as synthetic
-from browsing import browsed
 from copies import ROOT
+from page_rows import browsed
 from synthetic_results import (
     B16,
     B32,
@@ -128,7 +128,7 @@ def test_a_loss_is_taken_against_the_same_queries(tmp_path: Path) -> None:
     content = page_of(tmp_path, rows)
     table = content.tables[MLVP]
     assert [text for text, _ in table[1]] == ["method", "clean", "mean", "loss", "fog", "snow"]
-    assert [text for text, _ in table[2]] == ["none", "40.0", "42.0", "0.5", "45.0", "39.0"]
+    assert [text for text, _ in table[2]] == ["no adaptation", "40.0", "42.0", "0.5", "45.0", "39.0"]
     text = html.unescape(content.text)
     assert "42.0 % under mlvp (severity 5), a loss of 0.5 points against 42.5 % of the same queries unperturbed" in text
     assert "(most under snow: 1.0; least under fog: 0.0)." in text
@@ -344,7 +344,7 @@ def test_the_first_table_is_a_leaderboard_with_changes_and_intervals_of_its_mean
     assert all(len(text.split("|")) == 2 for text, _ in hubness[3][1:3]), "a change, and no interval"
     assert "a&lt;b&gt;" in few.text
     assert "No intervals" not in few.text
-    guides = re.findall("Small: change against none, and its 95 % interval[^<]*Underlined", few.text)
+    guides = re.findall("Small: change against no adaptation, and its 95 % interval[^<]*Underlined", few.text)
     assert len(guides) == 2 < len(few.tables), "once with a loss, and once without"
 
 
