@@ -20,7 +20,7 @@ def _environment(package: str) -> Any:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(own, ".") for own in (package, __package__)]),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(own, ".") for own in (package, "perturbations.pages")]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: shown.line(value) if type(value) is str else value,

@@ -266,7 +266,7 @@ def test_an_animation_has_the_clean_clip_and_each_severity_side_by_side(
         (["--animate"], "--animate shows one perturbation, not 0: perturb preview in.mp4 --animate mlvp/fog"),
         (["-p", "mlvp/snow", "--animate", "mlvp/fog"], "--animate shows one perturbation, not 2"),
         (["--animate", "mlvp"], "no perturbation 'mlvp': it is a suite"),
-        (["--animate", "mlvp/fgo"], "did you mean mlvp/fog?"),
+        (["--animate", "mlvp/fgo"], "did you mean mlvp/fog"),
         (["--animate", "mlvp/fog", "-s", "9"], "mlvp/fog has no severity 9"),
         (["--animate", "mlvp/event_insertion"], "takes frames of other videos: name some by --donors"),
         (["--animate", "mlvp/fog", "-o", "x.gif"], "must end in .webp or .mp4"),
