@@ -62,7 +62,7 @@ def _scenarios(suites: Sequence[str]) -> Iterator[Scenario]:
 def result_row(**columns: Any) -> ResultRow:
     """A row of results; what is not given is the same in all."""
     same: dict[str, Any] = {
-        **{"model": "clip4clip", "setting": "qs", "missing_queries": 0, "peak_memory_mib": 1000.0},
+        **{"model": "clip", "setting": "qs", "missing_queries": 0, "peak_memory_mib": 1000.0},
         **{"updates": 3, "empty": 0, "non_finite": 0, "queries_sha256": "q", "manifest_sha256": "m"},
         **{"checkpoint_sha256": "abc", "settings": "{}", "tools": "{}", "recipe_id": "0"},
     }
@@ -92,7 +92,7 @@ def write(
                 for seed in seeds:
                     own = hardness * (1 - 0.02 * at) * np.exp(draw.normal(0, 0.25 * (at > 0), queries))
                     rank = np.minimum(1 + own.astype(np.int64), GALLERY)
-                    about = {"dataset": dataset, "model": "clip4clip", "model_key": model_key}
+                    about = {"dataset": dataset, "model": "clip", "model_key": model_key}
                     columns = {**about, **scenario, "method": method, "seed": seed}
                     rows.append(_result(columns, rank, draw))
                     ranks.append((columns, rank))
