@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
 
 
 def _regenerate(options: argparse.Namespace) -> int:
-    from perturbations.corpus.verification import line_of
+    from perturbations.corpus.row_checks import line_of
     from perturbations.exports.regeneration import regenerate
 
     if not options.clips.is_dir():

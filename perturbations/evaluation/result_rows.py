@@ -136,9 +136,12 @@ class ResultRow(Run):
     `clean_recall_at_<k>` is the clean result of the same method and seed over the same queries: those that this
     scenario has ranks of. `protocol` names the preset that the configuration follows.
     `clean_input_queries` are perturbed captions that the model reads as the clean ones, because they differ only behind
-    its last token, or in what its tokenizer leaves out; null where no tokens were made.
+    its last token, or in what its tokenizer leaves out; null where no tokens were made. `truncated_queries` are
+    captions that have more tokens than the model reads.
     `architecture` is the vision tower of the loaded model: "clip ViT-B/32".
     Of composed retrieval galleries differ in size: `gallery_mean` is their mean, `gallery` the nearest whole number.
+    `map_at_<k>` are of queries with several targets, in percent. `source_in_gallery` says whether the query's own clip
+    is in its gallery, and `source_first` is the share of queries whose own clip outranks every target, in percent.
     """
 
     protocol: str | None = None
@@ -188,6 +191,13 @@ class ResultRow(Run):
     recall_at_3: float | None = None
     gallery_mean: float | None = None
     architecture: str | None = None
+    map_at_5: float | None = None
+    map_at_10: float | None = None
+    map_at_25: float | None = None
+    map_at_50: float | None = None
+    source_in_gallery: bool | None = None
+    source_first: float | None = None
+    truncated_queries: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

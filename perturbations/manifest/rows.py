@@ -59,7 +59,8 @@ class SourceRow:
 
     `sample_aspect_ratio` is a pixel's width over its height, "16/15", and empty where pixels are square.
     `source_losses` names what the video has and no perturbed clip, "PQ, 10 bits, subtitles"; empty where that is
-    nothing. A picture is one frame without a clock: its `fps` and `duration_s` are 0.
+    nothing. A picture is one frame without a clock: its `fps` and `duration_s` are 0. `attributes` are the further
+    columns of the annotations, a JSON object (`perturbations.manifest.attributes`).
     """
 
     dataset: str
@@ -82,6 +83,7 @@ class SourceRow:
     rotation: int | None = None
     sample_aspect_ratio: str | None = None
     source_losses: str | None = None
+    attributes: str | None = None
     status: RowStatus
     stage: QuarantineStage | None = None
     error: str | None = None

@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 import pytest
 from copies import ROOT
-from digest_clips import clip
+from kernel_scenes import digest_clip
 
 from perturbations.api import array_clips as api
 from perturbations.manifest import provenance
@@ -47,7 +47,7 @@ WITHOUT_AVX2 = {
 
 def results() -> dict[str, Any]:
     """Hashes of all perturbed clips, and of what analyses find."""
-    frames = clip()
+    frames = digest_clip()
     donors = [frames[::-1].copy()]
     hashes = {key: digest(api.perturb(frames, key, 4, seed=3, item_id="clip", fps=25.0, donors=donors)) for key in KEYS}
     hashes["descriptor"] = digest(descriptor.describe(list(frames)))

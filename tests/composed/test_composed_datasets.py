@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from composed_files import EGOCVR_POOL, parse, split_of, write_egocvr
+from annotation_files import EGOCVR_POOL, parse, split_of, write_egocvr
 
 from perturbations.base.errors import ConfigError
 from perturbations.composed import sources, split_rules

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from clips import make
 from copies import ROOT
-from planned_paths import configured
+from workflow_project import configured
 
 from perturbations.base.errors import ConfigError
 from perturbations.corpus.plan import corpus_rules, folders

@@ -11,7 +11,7 @@ from typing import Any
 import preloaded
 import pytest
 from copies import ROOT
-from planned_paths import KEY, configured, not_planned
+from workflow_project import KEY, configured, not_planned
 
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError

@@ -18,8 +18,7 @@ import pytest
 import small_corpus
 import yaml
 from copies import ROOT
-from export_readers import loaded_tasks
-from export_terms import TERMS
+from export_readers import TERMS, loaded_tasks
 from small_corpus import ITEMS
 
 from perturbations.cli.main import main

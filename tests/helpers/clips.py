@@ -16,7 +16,7 @@ from typing import Any
 import av
 import numpy as np
 
-from perturbations.base import limits, storage
+from perturbations.base import limits
 from perturbations.base.errors import MediaError
 from perturbations.corpus.jobs import clip_jobs
 from perturbations.corpus.plan import clip_lists as lists
@@ -35,7 +35,7 @@ from perturbations.manifest.rows import (
     TextRow,
     VideoRow,
 )
-from perturbations.media import decoding, encoding, probing
+from perturbations.media import decoding, encoding, probing, profiles
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
 from perturbations.models.guides.guide_registry import Known
 from perturbations.suites import suite_registry
@@ -81,11 +81,20 @@ def make(
     inputs: Sequence[str] = (),
 ) -> Path:
     """A moving test picture; `output` are ffmpeg's arguments for it, those of a plain H.264 without any."""
+    path.write_bytes(_encoded(path.suffix, output or X264, size, frames, tuple(inputs)))
+    return path
+
+
+@cache
+def _encoded(suffix: str, output: Sequence[str], size: tuple[int, int], frames: int, inputs: Sequence[str]) -> bytes:
+    """The bytes of such a file, which hundreds of tests begin with."""
     # RGB, because other formats round odd sizes.
     source = f"testsrc2=size={size[0]}x{size[1]}:rate={RATE},format=rgb24"
     fixed = ("-frames:v", str(frames), "-threads", "1", "-fflags", "+bitexact", "-flags:v", "+bitexact")
-    ffmpeg("-f", "lavfi", "-i", source, *inputs, *(output or X264), *fixed, f"file:{path}")
-    return path
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"clip{suffix}")
+        ffmpeg("-f", "lavfi", "-i", source, *inputs, *output, *fixed, f"file:{path}")
+        return path.read_bytes()
 
 
 def copied(source: Path, path: Path, *output: str, inputs: Sequence[str] = ()) -> Path:
@@ -107,7 +116,7 @@ def timed(images: Image, ticks: Sequence[int] | None = None) -> Iterator[Frame]:
 
 def written(path: Path, images: Image, ticks: Sequence[int] | None = None, timing: Timing = TIMING) -> Path:
     """Images as a lossless clip."""
-    encoding.encode(timed(images, ticks), path, storage.PROFILES["lossless"], timing)
+    encoding.encode(timed(images, ticks), path, profiles.PROFILES["lossless"], timing)
     return path
 
 

@@ -39,3 +39,15 @@ def run(root: Path, *arguments: str, folder: Path | None = None) -> str:
     done = subprocess.run(command, cwd=folder or root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules |= dict.fromkeys(["torch", "transformers", "scipy", "safetensors"])  # which refuses to import them
+from perturbations.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without_torch(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *words], capture_output=True, text=True, check=False)

@@ -76,3 +76,15 @@ def known_scores(seed: int, levels: int) -> Any:
         return np.float32(int(key[:12], 16) % levels / levels)
 
     return score
+
+
+SHOWN = {"rai:dataBiases": ["drawn by one hand"], "rai:personalSensitiveInformation": ["None."]}
+
+
+TERMS: dict[str, Any] = {
+    "license": "CC-BY-4.0",
+    "creator": ("A. Author", "Ünal Ö."),
+    "citation": "@misc{data}",
+    "url": "https://data.test/x",
+    "rai": SHOWN,
+}

@@ -10,8 +10,11 @@ from looping import each
 from scipy import ndimage
 
 from perturbations.base import rng
-from perturbations.models.guides import style
+from perturbations.media import quality
+from perturbations.media.clip import Image
+from perturbations.models.guides import style_pictures
 from perturbations.suites.suite_registry import Perturbation
+from perturbations.video import occlusion
 
 Apply = Callable[[np.ndarray, int], np.ndarray]
 
@@ -42,9 +45,9 @@ def boxes_of(num_frames: int, height: int, width: int) -> np.ndarray:
 GUIDES: dict[str, Callable[[int, int, int], Any]] = {
     "motion": motion_of,
     "main_object": boxes_of,
-    "style": lambda *_: style.painter(
-        style.StyleGuide(version=1, backend="offline", files={}),
-        style.StyleFacts(style="mosaic", files={}),
+    "style": lambda *_: style_pictures.painter(
+        style_pictures.StyleGuide(version=1, backend="offline", files={}),
+        style_pictures.StyleFacts(style="mosaic", files={}),
     ),
     "frost": lambda *_: None,
     "clock": lambda num_frames, *_: np.arange(num_frames) / 25,
@@ -105,3 +108,77 @@ def assert_close(ours: np.ndarray, exact: np.ndarray, equal_share: float = MOST_
 def truncated(y: np.ndarray) -> np.ndarray:
     """uint8 levels of y in [0, 1]; sums in double precision may end a hair below a whole number."""
     return np.floor(np.clip(y, 0, 1) * 255 + 1e-7).astype(int)
+
+
+def frames_of(size: tuple[int, int]) -> np.ndarray:
+    """Three pictures, noise among them, a black one and a white one."""
+    noisy = np.random.default_rng(1).integers(0, 256, (1, *size, 3), dtype=np.uint8)
+    plain = [np.full((1, *size, 3), level, np.uint8) for level in (0, 255)]
+    return np.concatenate([scene(2, *size), noisy, *plain])
+
+
+def occlusion_places(
+    draws: np.ndarray, boxes: np.ndarray, height: int, width: int, ratio: float
+) -> tuple[occlusion.OcclusionPlaces, list[tuple[int, int, int]]]:
+    """The places that give recorded whole numbers, which the reference drew in order; and each with its range.
+
+    Before the first box the rectangle's sides are drawn; in another frame without a box how far it moves, in one with a
+    box its place, and in one whose box has no area nothing. Ranges are (number, low, high excluded), across and down.
+    """
+    frame_size = np.array([width, height])
+    uniform, size, ranges = np.zeros((len(boxes), 2)), np.zeros(2), []
+    rest, known = iter(draws.reshape(-1, 2)), False
+    for index, box in enumerate(boxes):
+        low, high = np.array([-5, -5]), np.array([6, 6])
+        if not np.isnan(box).any():
+            low, end = np.clip(box.astype(int).reshape(2, 2), 0, frame_size)
+            if (end <= low).any():
+                continue
+            high = np.maximum(low + 1, end - ((end - low) * ratio**0.5).astype(int))
+        elif not known:
+            low, high = frame_size // 8, frame_size // 4
+        number = next(rest)
+        ranges += zip(number.tolist(), low.tolist(), high.tolist(), strict=True)
+        drawn = (number - low + 0.5) / (high - low)
+        if np.isnan(box).any() and not known:
+            size = drawn
+        else:
+            uniform[index] = drawn
+        known = True
+    assert not list(rest)
+    return occlusion.OcclusionPlaces(uniform, size), ranges
+
+
+def golden_frame() -> np.ndarray:
+    """48 x 64 RGB uint8: curved slopes, a disk, a chequered corner, a black and a white bar."""
+    rows, columns = np.mgrid[:48, :64]
+    image = np.stack(
+        [columns**2 // 16, (rows * columns) // 12, 250 - (rows**2 + 3 * rows * columns % 37) // 11], axis=2
+    )
+    image[(rows - 20) ** 2 + (columns - 24) ** 2 < 130] = (220, 60, 30)
+    checks = (rows // 5 + columns // 5) % 2 == 0
+    image[checks & (rows >= 28) & (columns >= 40)] = (20, 90, 200)
+    image[4:7, 8:56], image[40:42, 4:32] = 0, 255
+    return image.astype(np.uint8)
+
+
+def psnr(*pairs: tuple[Image, Image]) -> float:
+    distortion = quality.Distortion(structural=False)
+    for first, second in pairs:
+        distortion.add(first, second)
+    return distortion.psnr_db
+
+
+AT_45_DB = 255**2 / 10**4.5
+
+
+def mean_square(first: np.ndarray, second: np.ndarray) -> float:
+    return float(np.mean((first.astype(float) - second) ** 2))
+
+
+def digest_clip() -> np.ndarray:
+    """Four frames of a coloured texture that moves, made of whole numbers."""
+    texture = np.random.default_rng(5).integers(0, 256, (24, 32, 3)).repeat(4, 0).repeat(4, 1)
+    for axis in (0, 1):
+        texture = sum(np.roll(texture, shift, axis) for shift in range(-2, 3)) // 5
+    return np.stack([texture[index : index + 61, 2 * index : 2 * index + 83] for index in range(4)]).astype(np.uint8)

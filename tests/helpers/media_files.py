@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import clips
+import pytest
 from clips import (
     MPEG4,
     VP9,
@@ -12,7 +13,10 @@ from clips import (
     X264_10,
     X264_444,
     X264_B,
+    decoded,
 )
+
+from perturbations.base.errors import MediaError
 
 ODD = (37, 53)
 
@@ -83,3 +87,18 @@ def pictures(folder: Path, *names: str) -> Path:
     for name in names:
         (folder / name).write_bytes(data)
     return folder / names[0]
+
+
+MJPEG = ("-c:v", "mjpeg", "-pix_fmt", "yuvj420p")
+
+
+MPEG1, MPEG2 = ("-c:v", "mpeg1video", "-bf", "2"), ("-c:v", "mpeg2video", "-bf", "2", "-q:v", "3")
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(MediaError) as caught:
+        decoded(path)
+    return str(caught.value)
+
+
+HEVC = ("-c:v", "libx265", "-x265-params", "open-gop=1:keyint=14:bframes=3:log-level=none")

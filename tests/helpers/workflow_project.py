@@ -23,8 +23,12 @@ from clips import is_marker
 from copies import ROOT
 
 from perturbations import open_clip
-from perturbations.base import storage
-from perturbations.media import encoding
+from perturbations.config import file as config_file
+from perturbations.config.sections import Config
+from perturbations.corpus.plan.sharding import DatasetPlan
+from perturbations.corpus.plan.targets import Plans
+from perturbations.evaluation.plan import planned_runs as evaluation
+from perturbations.media import encoding, profiles
 from perturbations.media.clip import Frame, Timing
 
 PROFILES = ROOT / "workflow" / "profiles"
@@ -143,7 +147,7 @@ def tiny_clip(path: Path, seed: int, frames: int = 6, size: tuple[int, int] = (2
     pictures = (Frame(np.roll(still, index, axis=1), index, index) for index in range(frames))
     rate = Fraction(10)
     path.parent.mkdir(parents=True, exist_ok=True)
-    encoding.encode(pictures, path, storage.PROFILES["compatible"], Timing(1 / rate, rate))
+    encoding.encode(pictures, path, profiles.PROFILES["compatible"], Timing(1 / rate, rate))
 
 
 def folders(names: set[str]) -> set[str]:
@@ -177,3 +181,32 @@ def copy_of(finished: Project, root: Path) -> Project:
     """Another project of the same files, which may be changed."""
     shutil.copytree(finished.root, root, copy_function=shutil.copy2)
     return Project(root, json.loads(json.dumps(finished.config)))
+
+
+FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
+
+
+SPANS = {"adapter": "youcook2", "annotations": "captions.csv", "videos": "videos"}
+
+
+def configured(**settings: Any) -> Config:
+    datasets = {"tiny": {**FOLDER, "donors": "train"}, "train": FOLDER, "cooking": SPANS}
+    suites: dict[str, Any] = {"mlvp": {"severities": [2, 5]}, "msrvtt_p": {"severities": [2]}}
+    return config_file.parse({"datasets": datasets, "suites": suites, **settings})
+
+
+def not_planned(collection: str) -> DatasetPlan:
+    raise AssertionError(f"{collection} is planned, and nothing needs it")
+
+
+def planned(**videos: Mapping[str, set[str]]) -> Plans:
+    """Plans of collections by name (`cooking_whole` for `cooking/whole`): of each shard, the ids of its videos."""
+
+    def plan_of(collection: str) -> DatasetPlan:
+        shards = {name: frozenset(ids) for name, ids in videos[collection.replace("/", "_")].items()}
+        return DatasetPlan(tuple(shards), shards, listed=7, rejected=0)
+
+    return plan_of
+
+
+KEY = evaluation.model_key(configured())

@@ -25,7 +25,7 @@ from clips import (
     make,
     times,
 )
-from container_files import HEVC, MJPEG, MPEG1, MPEG2, refused
+from media_files import HEVC, MJPEG, MPEG1, MPEG2, refused
 
 from perturbations.base.errors import MediaError
 from perturbations.media import probing

@@ -10,7 +10,7 @@ import av
 import numpy as np
 import pytest
 from clips import FRAMES, MPEG4, RATE, VP9, X264_B, copied, ffmpeg_frames, has_encoder, images, make
-from container_files import HEVC, MJPEG, MPEG2, refused
+from media_files import HEVC, MJPEG, MPEG2, refused
 
 from perturbations.media import probing
 

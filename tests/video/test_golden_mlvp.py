@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from copies import ROOT
-from kernel_scenes import assert_close, each_severity
+from kernel_scenes import assert_close, each_severity, occlusion_places
 from looping import each
-from occlusion_places import occlusion_places
 
 from perturbations.media.clip import uniform_indices
 from perturbations.models.analysis import motion_field

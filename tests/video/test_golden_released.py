@@ -12,10 +12,8 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from frame_measures import AT_45_DB, mean_square
-from kernel_scenes import assert_close, each_severity
+from kernel_scenes import AT_45_DB, assert_close, each_severity, mean_square, occlusion_places
 from looping import each
-from occlusion_places import occlusion_places
 
 from perturbations.base.errors import MediaError
 from perturbations.corpus.render.frame_orders import fitted

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from copies import ROOT
-from frame_measures import AT_45_DB, mean_square
-from golden_frame import frame
-from kernel_scenes import MOST_EQUAL, assert_close, each_severity
+from kernel_scenes import AT_45_DB, MOST_EQUAL, assert_close, each_severity, golden_frame, mean_square
 from looping import each
 from scipy import stats
 
@@ -82,7 +80,7 @@ def test_what_draws_no_numbers_but_angles_in_the_library(
     # The library's last range ends at 1.31, as MSRVTT-P's, and not at MM-Robustness's 1.33.
     changed = {"stop": 1.31} if (name, severity) == ("zoom_blur", 5) else {}
     assert_close(
-        perturbed(key, severity, frame(), angle, **changed), library[f"{name}/{severity}"], LIBRARY_SHARES[key]
+        perturbed(key, severity, golden_frame(), angle, **changed), library[f"{name}/{severity}"], LIBRARY_SHARES[key]
     )
 
 
@@ -96,15 +94,15 @@ def test_jpeg(golden: Any, severity: int) -> None:
 @each_severity
 @each("key", ["msrvtt_p/jpeg", "mm_robustness/jpeg_compression"])
 def test_jpeg_of_the_library(library: dict[str, np.ndarray], key: str, severity: int) -> None:
-    ours = perturbed(key, severity, frame(), variant="paper")
+    ours = perturbed(key, severity, golden_frame(), variant="paper")
     assert mean_square(ours, library[f"jpeg_compression/{severity}"]) < AT_45_DB
 
 
 @each_severity
 def test_gaussian_noise(library: dict[str, np.ndarray], severity: int) -> None:
     """MLVP's kernel takes the numbers themselves; all three suites have the library's deviations."""
-    unit = generator(severity).normal(size=frame().shape)
-    ours = perturbed("mlvp/gaussian_noise", severity, frame(), unit)
+    unit = generator(severity).normal(size=golden_frame().shape)
+    ours = perturbed("mlvp/gaussian_noise", severity, golden_frame(), unit)
     assert np.array_equal(ours, library[f"gaussian_noise/{severity}"])
 
 
@@ -126,7 +124,7 @@ def test_shot_noise(golden: Any, severity: int) -> None:
 @each_severity
 def test_shot_noise_of_the_library(library: dict[str, np.ndarray], severity: int) -> None:
     rate = suite_registry.get("mm_robustness/shot_noise").parameters(severity)["rate"]
-    counts = generator(severity).poisson(frame() / 255.0 * rate)
+    counts = generator(severity).poisson(golden_frame() / 255.0 * rate)
     assert np.array_equal(noise.shot_levels(counts, rate), library[f"shot_noise/{severity}"])
 
 
@@ -150,6 +148,6 @@ def test_speckle_noise(golden: Any, severity: int) -> None:
 
 @each_severity
 def test_speckle_noise_of_the_library(library: dict[str, np.ndarray], severity: int) -> None:
-    unit = generator(severity).normal(size=frame().shape)
+    unit = generator(severity).normal(size=golden_frame().shape)
     theirs = library[f"speckle_noise/{severity}"]
-    assert all(speckled("mm_robustness/speckle_noise", severity, frame(), unit, theirs))
+    assert all(speckled("mm_robustness/speckle_noise", severity, golden_frame(), unit, theirs))

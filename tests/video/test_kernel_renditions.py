@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 import pytest
-from kernel_frames import frames_of
 from kernel_scenes import (
     SIZES,
     assert_close,
@@ -22,6 +21,7 @@ from kernel_scenes import (
     drawn,
     each_severity,
     each_size,
+    frames_of,
     motion_of,
     perturbed,
     scene,

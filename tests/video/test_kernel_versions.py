@@ -28,8 +28,7 @@ import cv2
 import numpy as np
 import pytest
 from copies import ROOT
-from digest_clips import clip
-from kernel_scenes import GUIDES, drawn, perturbed
+from kernel_scenes import GUIDES, digest_clip, drawn, perturbed
 
 from perturbations.api import array_clips as api
 from perturbations.base import rng
@@ -45,7 +44,7 @@ from perturbations.datasets.listing import Item, Listing
 from perturbations.manifest import provenance
 from perturbations.manifest.rows import CaptionRow
 from perturbations.models import role_registry as models
-from perturbations.models.guides import frost
+from perturbations.models.guides import frost_photographs as frost
 from perturbations.models.guides import guide_registry as guides
 from perturbations.models.guides.backends import Backends
 from perturbations.models.guides.guide_registry import AnalysisRecipe, GuideSettings, Known
@@ -187,7 +186,7 @@ def result_of(form: Perturbation) -> bytes:
         severity = max(form.severities)
         texts = pipeline.perturb_captions(listed, form.key, severity, seed=3, dataset="d", variant=form.variant)
         return "\n".join([*(result.text for result in texts), *texts_of_kernel(form)]).encode()
-    frames = clip()
+    frames = digest_clip()
     severity = min(SEVERITY, max(form.severities))
     recipe = make(form, severity, seed=3, storage=UNSTORED)
     if form.takes_file(recipe.params):
@@ -216,7 +215,7 @@ def results_of_kernel(form: Perturbation) -> Iterator[bytes]:
     sizes = {"temporal": LENGTHS, "pixel": SIZES}.get(form.method, ())
     for severity, size in itertools.product(form.severities, sizes):
         if form.method == "pixel":
-            yield perturbed(form, severity, clip()[tuple(map(slice, size))]).tobytes()
+            yield perturbed(form, severity, digest_clip()[tuple(map(slice, size))]).tobytes()
             continue
         guide = () if form.guide is None else (GUIDES[form.guide](*size),)
         for kernel in filter(None, (form.kernel, form.sampled)):
@@ -229,7 +228,7 @@ def results_of_kernel(form: Perturbation) -> Iterator[bytes]:
 def result_of_analysis(analysis: str) -> bytes:
     """What an analysis finds in the clip."""
     with tempfile.TemporaryDirectory() as folder:
-        source = clips.source_row(clips.write_scene(Path(folder) / "clip.mp4", clip()))
+        source = clips.source_row(clips.write_scene(Path(folder) / "clip.mp4", digest_clip()))
         (row,) = clips.analysed(
             recipe.analysis(analysis, CONFIG.backends, tiers.storage_of(CONFIG.storage)), [source], Path(folder)
         )

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_frames import frames_of
-from kernel_scenes import GUIDES, SIZES, assert_close, bound, drawn, each_severity, perturbed, scene
+from kernel_scenes import GUIDES, SIZES, assert_close, bound, drawn, each_severity, frames_of, perturbed, scene
 from looping import each
 
 from perturbations.base.arrays import uniform_indices

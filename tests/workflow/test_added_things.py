@@ -112,7 +112,8 @@ def test_menus_and_the_schema_list_them(copy: Path) -> None:
 
 def test_corpora_of_them_are_made_and_verified(copy: Path) -> None:
     """A pixel kernel, one of the suite's own, a temporal one, one that follows motion, and one with an added guide."""
-    targets = ("novel_tiny", "manifests/tiny/novel/captions.parquet", "manifests/tiny/lamp/videos.parquet")
+    names = ("novel/videos", "novel/captions", "lamp/videos")
+    targets = [f"manifests/tiny/{name}.parquet" for name in names]
     copies.run(copy, "-m", "snakemake", "--cores", "2", "--no-hooks", "--", *targets)
     program = (
         "import numpy as np, perturbations;"

@@ -135,12 +135,18 @@ RULES = ("evaluate", "results", "gallery", "check_model", "videos", "captions")
 
 
 def test_another_setting_of_a_method_runs_alone(evaluated: Project) -> None:
+    """The journals hold what was run before."""
+    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adaptation.jsonl"
+    before = [*storage.journal_lines(journal)]
     own = {"name": "tcr", "label": "share <0.5>", "parameters": {"share": 0.5}}
     project = changed(evaluated, methods=["tcr", "qbnorm", own])
     planned = {name: count for name, count in project.planned("tta_tiny").items() if name.startswith(RULES)}
     of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny", "adaptation"))
     assert planned == {"evaluate": of_setting, "results": 1}
     project.snakemake("tta_tiny")
+    after = [*storage.journal_lines(journal)]
+    assert after[: len(before)] == before
+    assert {json.loads(str(line))[1][0][0]["label"] for line in after[len(before) :]} == {"share <0.5>"}
     results = read_manifest(folder_of(evaluated, "manifests/tiny/adaptation") / "results.parquet")
     counts = results[results["method"] == "tcr"].groupby("label")["parameters"].agg(["count", "first"])
     assert counts["count"].loc["TCR"] == counts["count"].loc["share <0.5>"] == len(results) / 4
@@ -174,14 +180,3 @@ def test_another_seed_draws_its_order_and_its_mixture(evaluated: Project) -> Non
     assert [row.share for row in own] == [row.share for row in listed] == list(mixes.SHARES)
     assert [row.queries_sha256 for row in own] != [row.queries_sha256 for row in listed]
     assert {row.queries for row in own} == {len(IDS)}
-
-
-def test_another_method_runs_alone(evaluated: Project) -> None:
-    """The journals hold what was run before."""
-    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adaptation.jsonl"
-    before = [*storage.journal_lines(journal)]
-    project = changed(evaluated, methods=["tcr", "qbnorm", "dsl"])
-    project.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)))
-    after = [*storage.journal_lines(journal)]
-    assert after[: len(before)] == before
-    assert {json.loads(str(line))[1][0][0]["method"] for line in after[len(before) :]} == {"dsl"}

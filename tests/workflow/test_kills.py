@@ -11,12 +11,13 @@ from pathlib import Path
 from copies import ROOT
 
 from perturbations.base import storage
-from perturbations.corpus.store.journal import Journal
+from perturbations.corpus.store.journal import ShardJournal
 from perturbations.manifest import manifest_paths
 
 SCRIPT = ROOT / "benchmarks" / "kills.py"
-MANIFEST = "manifests/tiny/mlvp/videos.parquet"
-"""Without pages, which Snakemake makes again whole, and captions, whose killed jobs the tests of the workflow have."""
+MANIFEST = "manifests/tiny/msrvtt_p/videos.parquet"
+"""Of one perturbation; without pages, which Snakemake makes again whole, and captions, whose killed jobs the tests of
+the workflow have."""
 FINISHED = {"frame_count": 3, "stored_frames": 3}
 IDS = ["0" * 32, "1" * 32, "2" * 32]
 
@@ -29,17 +30,17 @@ def test_killed_runs_end_as_undisturbed_ones() -> None:
     counts = re.fullmatch(r"tar: (.*); of (\d+) files 0 different; 0 processes left\n", done.stdout)
     assert counts is not None, done.stdout
     assert sum(ast.literal_eval(counts[1]).values()) == 2
-    assert int(counts[2]) > 10
+    assert int(counts[2]) >= 5
 
 
 def test_a_line_that_a_killed_worker_left_half_swallows_no_other(tmp_path: Path) -> None:
     path = manifest_paths.journal_of(tmp_path / "s1.parquet")
-    journal = Journal(path, IDS)
+    journal = ShardJournal(path, IDS)
     journal.add(IDS[0], FINISHED)
     with path.open("a") as file:
         file.write(IDS[1] + '{"frame_c')
     journal.add(IDS[2], FINISHED)
-    again = Journal(path, IDS)
+    again = ShardJournal(path, IDS)
     assert [again.find(name, None) for name in IDS] == [FINISHED, None, FINISHED]
 
 
@@ -48,5 +49,5 @@ def test_a_journal_that_another_shard_is_writing_is_left_alone(tmp_path: Path) -
     own, other = map(storage.temporary_path, journals)
     for path in (other, own):
         path.symlink_to("gone")  # as one that was renamed between looking and reading
-    Journal(journals[0], IDS).add(IDS[0], FINISHED)
+    ShardJournal(journals[0], IDS).add(IDS[0], FINISHED)
     assert {path.name for path in tmp_path.iterdir()} == {journals[0].name, other.name}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -78,12 +76,6 @@ def test_touched_files_a_published_number_written_out_and_another_limit_rerun_no
     done = project.snakemake("mlvp_tiny")
     assert "Nothing to be done" in done.stdout + done.stderr
     assert (project.results(), project.outputs()) == (before, parts)
-
-
-def test_the_clips_of_a_deleted_folder_are_made_again(project: Project) -> None:
-    shutil.rmtree(project.root / "corpora/tiny/mlvp/fog/3")
-    done = project.snakemake("mlvp_tiny", "-n")
-    assert re.search(r"jobs: videos \d, videos_manifest 1", done.stdout + done.stderr)
 
 
 def test_changed_numbers_and_what_is_new_make_only_themselves(project: Project) -> None:

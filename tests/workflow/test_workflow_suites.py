@@ -121,7 +121,6 @@ def test_suites_of_transport_are_made_check_out_and_are_exported(finished: Proje
     for suite in ("transmission", "tampering"):
         assert len(videos_of(finished, suite)) == 2 * 3
         assert set(videos_of(finished, suite)["status"]) == {"complete"}
-        finished.output_of("verify", "--render", f"manifests/tiny/{suite}")
     assert set(videos_of(finished, "tampering").query("perturbation == 'drop'")["frame_count"]) == {20 - 14}
     manifest = str(finished.root / "manifests/tiny/tampering/videos.parquet")
     finished.output_of("export", manifest, "--format", "vtr_tta", "-o", str(tmp_path / "out"))

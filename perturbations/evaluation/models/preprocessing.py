@@ -45,6 +45,11 @@ class TokenizedTexts:
         names = ("input_ids",) if self.full_length else ("input_ids", "attention_mask")
         return {name: encoded[name] for name in names}
 
+    def truncated(self, texts: Sequence[str]) -> int:
+        """How many texts have more tokens than the model reads."""
+        ids = self.tokenizer(list(texts))["input_ids"]
+        return sum(len(own) > self.most_tokens for own in ids)
+
     def same_inputs(self, pairs: Sequence[tuple[str, str]]) -> int:
         """How many pairs of different texts are one to the model: they differ behind its last token, or in capitals."""
         different = [pair for pair in pairs if pair[0] != pair[1]]

@@ -83,11 +83,11 @@ class EvaluationRules:
         """Settings of `check_model` and `gallery`."""
         return canonical({"model": loaded_model(self._model(wildcards), self._files_sha256(wildcards.model))})
 
-    def mb(self, wildcards: Wildcards, attempt: int) -> int:
+    def mb(self, wildcards: Wildcards) -> int:
         """Memory of jobs that load a model: what ViT-B/32 takes to adapt, features, similarities and their copies."""
         plan = self._corpora.plan(wildcards.dataset)
         numbers = 6 * plan.listed * plan.captions + 2_000 * plan.listed * self._model(wildcards).evaluation.num_frames
-        return int(6_000 + 4 * numbers // 10**6) << (attempt - 1)
+        return int(6_000 + 4 * numbers // 10**6)
 
     def gallery_captions(self, wildcards: Wildcards) -> str | list[str]:
         """The captions that are encoded, unless clips are."""

@@ -184,6 +184,12 @@ class _Scenario:
         return canonical(run_journal.backends(self.run.model, (*self.queries, *self.items)))
 
     @cached_property
+    def truncated_queries(self) -> int | None:
+        """How many captions the model does not read to their end; None where clips are the queries."""
+        texts = [row.text for row in self.queries if isinstance(row, CaptionRow | TextRow)]
+        return query_encoding.truncated(self.job.backbone, texts)
+
+    @cached_property
     def clean_input_queries(self) -> int | None:
         """How many perturbed captions the model reads as the clean ones; None where no caption is perturbed."""
         pairs = [(row.source_text, row.text) for row in self.queries if isinstance(row, TextRow)]
@@ -205,6 +211,7 @@ def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
     """Run one method on a scenario's queries."""
     job, size = asked.job, run.batch_size
     assert size is not None
+    truncated = asked.truncated_queries
     places = places_of(asked.query_ids, run.seed)
     # What only compares known features needs no pixels and no tokens.
     known = None if methods.method(run.method).adapts else asked.known_queries
@@ -248,6 +255,7 @@ def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
         tools=canonical(run_journal.tools()),
         queries_sha256=asked.queries_sha256,
         clean_input_queries=asked.clean_input_queries,
+        truncated_queries=truncated,
     )
     _log.info("%s: R@1 %.1f %%", run.label, row.recall_at_1)
     return row, queries

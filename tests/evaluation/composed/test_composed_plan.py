@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from composed_files import parse, write_egocvr
+from annotation_files import parse, write_egocvr
 from workflow_project import Project
 
 from perturbations import read_manifest

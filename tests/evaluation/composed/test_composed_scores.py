@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic_results
-from composed_files import EVERY
-from without_torch import without_torch
+from annotation_files import EVERY
+from copies import without_torch
 
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planned_paths import KEY, configured, planned
+from workflow_project import KEY, configured, planned
 
 from perturbations.base.errors import ConfigError
 from perturbations.config.sections import Config

@@ -15,7 +15,6 @@ from evaluation_job import CAPTIONS, five_clips, job, perturbed_caption, run, so
 
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
-from perturbations.corpus.captions import mixes
 from perturbations.corpus.plan import recipe, tiers
 from perturbations.corpus.store import clip_rows as manifest_rows
 from perturbations.evaluation.evaluation_jobs import clean_rows
@@ -182,13 +181,7 @@ def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
 def test_both_sides_of_a_combination_are_perturbed(
     direction: str, model: Path, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
-    wanted = recipe.make(suite_registry.get("msrvtt_p/jumble"), 3, seed=0, storage=tiers.UNSTORED)
-    videos = [
-        replace(
-            mixes._clean_row(0.2, clips.video_row(wanted, item_id=row.item_id), row), perturbation="jumble", severity=3
-        )
-        for row in rows
-    ]
+    videos = [clips.made_row("msrvtt_p/jumble", tiers.UNSTORED, row, tmp_path / row.item_id) for row in rows]
     texts = [perturbed_caption(name, name, accepted=name != "c") for name in "abcde"]
     scenario = {"side": "both", "suite": "msrvtt_p", "perturbation": "jumble", "severity": 3}
     given = job(direction, ["none"], **scenario, text_perturbation="word_swap", text_severity=3)
