@@ -228,7 +228,7 @@ def test_what_was_found_is_said_in_words(few: Page, large: Page, tmp_path: Path)
     (of_model_,) = sentences(few)
     assert "N = 60 queries, 0 missing; gallery of 1,000." in few.text
     assert re.search(r"a loss of [0-9.]+ points \[[0-9.]+, [0-9.]+\] \(most under .*; least under .*\)\.", of_model_)
-    better = r"(Significantly better than none: .*|No method is significantly better than none)\."
+    better = r"(Significantly better than no adaptation: .*|No method is significantly better than no adaptation)\."
     assert re.search(rf"The best of 2 methods is .*{better}", of_model_)
     assert ["(severity 1-5), a loss of" in text for text in sentences(large)] == [True] * 3
     gaps = [result("none", 39.0, checkpoint_sha256=B32, **{**SNOW, "severity": own}) for own in (1, 3)]
