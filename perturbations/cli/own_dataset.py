@@ -41,6 +41,9 @@ _FORMS = {
 _FORMS_OF_PICTURES = {"png": "exact", "recipe": "no pixels, pictures are rendered when they are read"}
 """The same of pictures, which every profile but one stores as PNG."""
 
+_FOLDER = "folder"
+"""The column of the folders of clips without captions."""
+
 _MOST_COLUMNS = 10
 """Of a table, that a line names."""
 
@@ -130,7 +133,7 @@ def uncaptioned(folder: Path, *, pictures: bool) -> str:
     stems = Counter(os.path.splitext(name)[0] for name in names)
     ids = [name if stems[os.path.splitext(name)[0]] > 1 else os.path.splitext(name)[0] for name in names]
     below = [os.path.dirname(name) for name in names]
-    header, columns = ("item_id", "folder"), (ids, below)
+    header, columns = ("item_id", _FOLDER), (ids, below)
     width = 2 if any(below) else 1
     table = io.StringIO(newline="")
     csv.writer(table, lineterminator="\n").writerows([header[:width], *zip(*columns[:width], strict=True)])
@@ -167,10 +170,13 @@ def _section(
     if columns.section:
         lines.append("columns: " + ", ".join(f"{role} is {name!r}" for role, name in columns.by_role.items()))
     if columns.others:
-        others = {name: named(name, columns.others) for name in columns.others[:_MOST_COLUMNS]}
-        kept = [repr(name) + (f" as {own!r}" if own != name else "") for name, own in others.items()]
+        own_names = [named(name, columns.others) for name in columns.others[:_MOST_COLUMNS]]
+        pairs = zip(columns.others, own_names, strict=False)
+        kept = [repr(name) + (f" as {own!r}" if own != name else "") for name, own in pairs]
         more = len(columns.others) - len(kept)
         lines.append(f"kept with each clip: {', '.join(kept)}" + (f" and {more:,} more" if more else ""))
+        if "caption" not in columns.by_role and columns.others != [_FOLDER]:
+            lines.append("no captions: no column is called caption, text, sentence or description")
     if columns.section:
         section["columns"] = columns.section
     return section, lines

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.manifest import manifest_paths
-
-if TYPE_CHECKING:
-    pass
-
-_log = logging.getLogger("perturbations")
 
 
 def add(commands: Commands) -> None:

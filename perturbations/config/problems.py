@@ -49,10 +49,10 @@ def raise_all(
         raise ConfigError(f"{what}:\n" + "\n".join(f"  {line}" for line in lines)) from None
 
 
-def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
-    """The message about a name that is not among the known ones, with the nearest of them."""
+def unknown(value: str, known: Iterable[str], what: str = "unknown", elsewhere: str = "") -> str:
+    """The message about a name that is not among the known ones: with where it is known, or the nearest of them."""
     names = list(known)
-    hint = "; write all, not [all]" if value == "all" else did_you_mean(value, names)
+    hint = "; write all, not [all]" if value == "all" else elsewhere or did_you_mean(value, names)
     return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{hint}"
 
 
@@ -160,8 +160,8 @@ def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str]) 
     problems: list[Problem] = []
     for index, name in enumerate(names):
         if name not in known:
-            near = name.rpartition("/")[2] in known  # `mlvp/fog`
-            problems.append(((*key, str(index)), unknown(name, known) + ("" if near else another_kind(name))))
+            elsewhere = "" if name.rpartition("/")[2] in known else another_kind(name)  # not of `mlvp/fog`
+            problems.append(((*key, str(index)), unknown(name, known, elsewhere=elsewhere)))
     return problems
 
 

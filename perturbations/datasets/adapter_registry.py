@@ -42,13 +42,18 @@ def _with_names(schema: JsonDict) -> None:
 
 
 class ColumnsSection(Strict):
-    """The meaning of the columns of a `folder` dataset's caption table."""
+    """The meaning of the columns of a `folder` dataset's table; further ones stay with each item."""
 
-    item_id: _ColumnName = Field("item_id", description="the item's name; rows that share it are captions of one item")
+    item_id: _ColumnName = Field(
+        "item_id",
+        description="the item's name; rows that share it are captions of one item. In a table without it, the file's",
+    )
     video: _ColumnName | None = Field(
         None, description="file below `videos`; without it the item_id plus a video extension"
     )
-    caption: _ColumnName = Field("caption", description="the text, or in JSON and Parquet a list of texts")
+    caption: _ColumnName = Field(
+        "caption", description="the text, or in JSON and Parquet a list of texts; a table may have none"
+    )
     start_s: _ColumnName | None = Field(
         None, description="start of the clip in seconds; without it the video's beginning"
     )

@@ -58,7 +58,7 @@ PAIRED = _schema_of(
 `source_text` is the caption that it was made from, empty where the dataset's `captions.parquet` does not have it.
 """
 
-_EMPTY = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, pa.bool_(): False}
+_EMPTY: dict[pa.DataType, Any] = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, pa.bool_(): False}
 _EMPTY |= {pa.list_(kind): [value] for kind, value in _EMPTY.items()}
 """The types that columns have, and what stands in JSON where nothing is known."""
 

@@ -28,7 +28,7 @@ from perturbations.manifest.row_tables import column_problem, rows_of, schema_of
 from perturbations.manifest.rows import COMPLETE, RowKind, RowT
 from perturbations.manifest.stored_rows import Numbers, StoredRows
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 GROUP = 2**14
 """Rows of a row group: 12 MB of clips."""

@@ -138,8 +138,8 @@ def test_init_finds_ids_captions_and_clips_by_their_usual_names(capsys: Capture)
     ("table", "columns", "message"),
     [
         ("id,video_id,caption\n1,3,x\n2,3,y\n3,1,z\n", {"item_id": "video_id"}, "3 clips with 3|2 clips with 3"),
-        ("video_id,id,caption\n3,a,x\n3,b,y\n", {"item_id": "video_id"}, "not taken: 'id'"),
-        ("video_id,id,caption\nyt7,3,x\nyt8,1,y\n", {"item_id": "id"}, "not taken: 'video_id'"),
+        ("video_id,id,caption\n3,a,x\n3,b,y\n", {"item_id": "video_id"}, "kept with each clip: 'id'"),
+        ("video_id,id,caption\nyt7,3,x\nyt8,1,y\n", {"item_id": "id"}, "kept with each clip: 'video_id'"),
         ("id,file,caption\n1,1.mp4,x\n2,1.mp4,y\n3,3.mp4,z\n", {"item_id": "file"}, "2 clips with 3"),
         ("id,file,caption\n1,3.mp4,x\n2,1.mp4,y\n", {"item_id": "id", "video": "file"}, "2 clips with 2"),
         ("item_id,video,start_s,end_s,caption\na,1.mp4,0,1,x\nb,1.mp4,1,2,y\n", SPANS | {"video": "video"}, "2 clips"),
@@ -185,7 +185,7 @@ def test_init_says_where_the_clips_are_and_which_columns_it_took(capsys: Capture
     error = capsys.readouterr().err
     assert "clips/a holds some of them" in error
     assert "item_id is 'video_id'" in error
-    assert "not taken: 'id'" in error
+    assert "kept with each clip: 'id'" in error
 
 
 def test_what_init_configures_starts_though_captions_are_empty(capsys: Capture) -> None:
@@ -209,7 +209,26 @@ def test_clips_without_captions_have_a_project(folder: str) -> None:
     (name,) = config.datasets
     assert name == {"study": "study", "Größe 2": "groe_2"}.get(folder, "mine")
     plan = sharding.plan_clips(config, name)
-    assert (plan.listed, plan.rejected, plan.captions) == (3, 0, 0)
+    assert (plan.listed, plan.rejected, plan.captions, plan.rejected_captions) == (3, 0, 0, 0)
+
+
+def test_clips_in_folders_and_a_table_of_labels_have_projects(tmp_path: Path, capsys: Capture) -> None:
+    for name in ("run", "jump"):
+        Path("clips", name).mkdir()
+        make_clips(f"{name}/a.mp4")
+    assert main(["init", "folders", "--videos", "clips"]) == 0
+    assert "kept with each clip: 'folder'" in capsys.readouterr().out
+    assert Path("folders/clips.csv").read_text() == "item_id,folder\njump/a,jump\nrun/a,run\n"
+    Path("x.csv").write_text("video,label,width,split\nrun/a.mp4,run,3,val\njump/a,jump,,val\n")
+    assert main(["init", "labels", *OWN, "x.csv"]) == 0
+    output = capsys.readouterr().out
+    assert "2 clips with no captions" in output
+    assert "kept with each clip: 'label', 'width' as 'own_width', 'split'" in output
+    assert "perturb encode" not in output, "retrieval needs captions"
+    for name in ("folders", "labels"):
+        plan = sharding.plan_clips(configured(name), name)
+        assert (plan.listed, plan.rejected, plan.rejected_captions) == (2, 0, 0)
+        os.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("pictures", [False, True])
@@ -265,7 +284,7 @@ def test_init_proposes_no_command_that_takes_a_name_for_an_option(capsys: Captur
         ("none", "", "", "none: no such directory"),
         ("clips", "", "", "clips holds no video"),
         ("x.csv", "clips", "", "clips is a directory, and x.csv a file: exchange them"),
-        ("clips", "x.csv", "id,words\none,a man\n", "no column is called caption or text"),
+        ("clips", "x.csv", "id,words\none,a man\n", "no captions: no column is called caption, text"),
         ("clips", "x.csv", "id,text\none,a man\n", "no item of x.csv can be used"),
         ("none", "x.csv", "id,text\none,a man\n", "none: no such directory"),
         ("clips/*.mp4", "x.csv", "id,text\none,a man\n", "name the folder that holds the files: clips"),

@@ -245,7 +245,12 @@ CALLS: dict[str, tuple[list[str], dict[str, str], str]] = {
     "target": (["mlvp_mien"], {}, "no target 'mlvp_mien'; did you mean mlvp_mine?"),
     "target in another order": (["mine_mlvp"], {}, "no target 'mine_mlvp'; did you mean mlvp_mine?"),
     "target of captions": (["text_mlvp_mine"], {}, "no target 'text_mlvp_mine': mlvp perturbs no captions."),
-    "target of another suite": (["tampering_mine"], {}, "no target 'tampering_mine': `suites` has no tampering"),
+    "target of another suite": (
+        ["tampering_mine"],
+        {},
+        "no target 'tampering_mine': add it to config.yaml: suites: {tampering: {}}",
+    ),
+    "dataset as a target": (["mine"], {}, "no target 'mine'; did you mean tta_mine or mlvp_mine?"),
     "command line": (
         ["mlvp_mine", "--config", "suites={mlvp: {severities: [6], perturbations: [fogg]}}"],
         {},

@@ -70,7 +70,7 @@ def test_targets_say_what_cannot_be_used_and_what_they_need(project: Config) -> 
     assert sizes[:2] == (size, "tiny: 1 listed item cannot be used:")
     assert sizes[2].startswith("  'gone': missing: no gone.mp4 or gone.mkv")
     assert request(project, "youcook2_p") == request(project, "msrvtt_p_cooking")
-    with pytest.raises(ConfigError, match="no dataset of the adapter 'msrvtt'"):
+    with pytest.raises(ConfigError, match="is made of datasets of the adapter 'msrvtt'"):
         request(project, "msrvtt_p")
     assert request(project, "all") == request(project, "mlvp_tiny")
     other = configured(datasets={"demo": {"adapter": "demo"}}, suites={"tampering": {}})
@@ -168,3 +168,47 @@ def test_the_menu_has_each_name_once_and_a_line_for_it() -> None:
     assert not {"text_mlvp_tiny", "multimodal_mlvp_tiny"} & set(names)
     assert names["mlvp_tiny"].endswith("perturbations of mlvp x severities 2, 5 on the dataset `tiny` (folder)")
     assert all(names.values())
+
+
+TWO: dict[str, Any] = {
+    "datasets": {"mine": {"adapter": "demo"}, "msrvtt": {"adapter": "demo"}},
+    "suites": {"mlvp": {}, "msrvtt_p": {}},
+}
+LISTED = "`snakemake --list-target-rules` lists them"
+WRONG_TARGETS = {
+    "msrvtt_mlvp": f"; did you mean mlvp_msrvtt? {LISTED}",
+    "mlvp_msrvt": f"; did you mean mlvp_msrvtt or msrvtt_p_msrvtt or mlvp_mine? {LISTED}",
+    "mine": f"; did you mean mlvp_mine? {LISTED}",
+    "mlvp": f"; did you mean mlvp_mine? {LISTED}",
+    "style_transfer": ": suites: {mlvp: {perturbations: [style_transfer]}}. " + LISTED,
+    "tampering_mine": ": add it to config.yaml: suites: {tampering: {}}; did you mean mlvp_mine? " + LISTED,
+    "text_mlvp_mine": f": mlvp perturbs no captions; did you mean text_msrvtt_p_mine? {LISTED}",
+}
+
+
+@pytest.mark.parametrize("word", WRONG_TARGETS)
+def test_a_target_that_there_is_not_leads_to_those_that_there_are(word: str) -> None:
+    settings = Config.model_validate(TWO)
+    known = [f"{kind}{suite}_{name}" for kind in ("", "text_") for suite in TWO["suites"] for name in TWO["datasets"]]
+    known = [name for name in known if not name.startswith("text_mlvp")]
+    message = targets.no_target(settings, word, known)
+    assert message.startswith(f"no target '{word}'")
+    assert message.endswith(WRONG_TARGETS[word]), message
+
+
+def test_what_needs_captions_says_so_before_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A corpus of clips needs none."""
+    monkeypatch.chdir(tmp_path)
+    Path("clips").mkdir()
+    Path("clips/a.mp4").write_bytes(b"a")
+    Path("a.csv").write_text("video,label\na.mp4,run\n")
+    own = {"adapter": "folder", "annotations": "a.csv", "videos": "clips"}
+    suites: dict[str, Any] = {"mlvp": {}, "mm_robustness": {}}
+    settings = Config.model_validate({"datasets": {"own": own}, "suites": suites})
+    sizes = request(settings, "mlvp_own").sizes
+    assert sizes == ("mlvp on own: 1 video x 60 = 60 videos",)
+    for target in ("text_mm_robustness_own", "evaluate_own"):
+        with pytest.raises(ConfigError) as caught:
+            request(settings, target)
+        (line,) = str(caught.value).splitlines()
+        assert "datasets.own has none: add a column `caption` to a.csv, or name the one that has them" in line

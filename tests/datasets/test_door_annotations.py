@@ -57,7 +57,7 @@ from perturbations.datasets.adapter_registry import Dataset
         ("folder", "a.json", b'[{"item_id":"v","caption":"","caption":"c"}]', "the key 'caption' twice"),
         ("folder", "a.txt", b"x", ".parquet file"),
         ("folder", "a.parquet", b"x" * 100, "not a Parquet file"),
-        ("folder", "a.json", b'[{"item_id": "x"}]', "entry 0: no 'caption'"),
+        ("folder", "a.json", b'[{"caption": "x"}]', "entry 0: no 'item_id'"),
         ("folder", "a.json", b'{"item_id": "x", "caption": "y"}\n' * 2, "JSON lines have the extension .jsonl"),
         ("folder", "a.csv", b"item_id;caption\nx;y\n", "['item_id;caption'], in which ';' separates the fields"),
         ("folder", "a.csv", b"item_id\tcaption\nx\ty\n", "in which '\\t' separates the fields"),

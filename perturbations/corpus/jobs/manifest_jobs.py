@@ -56,14 +56,14 @@ def sources_manifest(*, dataset: str, work: Path, rejected: Path, attributes: Pa
     if problem := sets.difference(Counter(row.item_id for row in rows), {row.item_id for row in rows}):
         raise ManifestError(f"the lists of {dataset}: {problem}")
     about, of_items = {**provenance(output), "dataset": dataset}, clip_lists.read_texts(attributes)
-    rows = [replace(row, **_described(row, of_items.get(row.item_id))) for row in rows]
+    rows = [_described(row, of_items.get(row.item_id)) for row in rows]
     files.write(output, SOURCES, rows, {**about, sets.SET: sets.of_sources(rows).columns()})
 
 
-def _described(row: SourceRow, attributes: str | None) -> dict[str, str | None]:
-    """The columns that a row gets from the further ones of its item, whose split is the annotations' own."""
+def _described(row: SourceRow, attributes: str | None) -> SourceRow:
+    """A row with the further columns of its item, whose split is the annotations' own."""
     split = of_row(attributes).get("split")
-    return {"attributes": attributes, "split": split if isinstance(split, str) else row.split}
+    return replace(row, attributes=attributes, split=split if isinstance(split, str) else row.split)
 
 
 def analyses_manifest(*, dataset: str, recipe: Mapping[str, Any], work: Path, output: Path) -> None:

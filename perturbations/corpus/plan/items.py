@@ -66,7 +66,7 @@ def _subset(
     if unknown := [item_id for item_id in wanted if composed(item_id) not in known]:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         key = f"datasets.{name}.subset"
-        ids = [entry.item_id for entry in (*items, *rejected)]
+        ids = [item.item_id for item in items] + [entry.item_id for entry in rejected]
         hint = did_you_mean(unknown[0], ids[:_LOOKED_AT]) or f"; ids are such as {', '.join(map(short, ids[:2]))}"
         line = f"{key}: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}{hint}"
         raise ConfigError(places.before(key, line))
