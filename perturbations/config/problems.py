@@ -281,6 +281,7 @@ def wants_text(error: ValidationError) -> set[Key]:
 
 
 _RENAMED = {
+    "evaluation.backbone": "model",
     "evaluation.pretrained": "model",
     "evaluation.models.backbone": "model",
     "evaluation.models.pretrained": "model",

@@ -24,6 +24,7 @@ from perturbations.evaluation.result_rows import (
     key_of,
 )
 from perturbations.retrieval.metrics import retrieved_first
+from perturbations.tta.methods import method_registry as methods
 
 RECALLS = (1, 5, 10)
 """The k of the columns `clean_recall_at_<k>`."""
@@ -92,7 +93,8 @@ def check(rows: Iterable[ResultRow]) -> None:
     for row in rows:
         run = key_of(row)
         if run in runs:
-            name = f"{row.dataset}, {row.model_key}, {scenario_name(row)}, {row.label or row.method}, seed {row.seed}"
+            method = row.label or methods.title_of(row.method)
+            name = f"{row.dataset}, {row.model_key}, {scenario_name(row)}, {method}, seed {row.seed}"
             way_out = _NAMED if row.setting == FEATURES else ""
             raise ManifestError(
                 f"the results hold the run {name} twice: give each manifest of results once, and of a dataset "

@@ -124,7 +124,7 @@ PARAMETERS, CAPTIONS = "suites/mlvp/parameters", "suites/msrvtt_p/captions"
         changed(("storage", {"tier": MEGABYTES})),
         changed(("evaluation/suites", [MEGABYTES])),
         changed(("evaluation/querybank", MEGABYTES)),
-        changed(("evaluation/pretrained", "m"), ("evaluation/checkpoint", MEGABYTES)),
+        changed(("evaluation/model", "m"), ("evaluation/checkpoint", MEGABYTES)),
         changed(("datasets/mine/donors", MEGABYTES)),
         changed(("suites/mlvp/severities", [1] * 1_000_000)),
     ],

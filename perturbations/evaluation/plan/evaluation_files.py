@@ -199,10 +199,8 @@ def _made_from(
 
 def _report(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> TargetWork:
     """The page of results, and what those that lie there and are asked for by the configuration are made of."""
-    models, files = (
-        planned_runs.models(config),
-        [manifest_paths.at("results_page"), manifest_paths.at("results_tables")],
-    )
+    models = planned_runs.models(config)
+    files = [manifest_paths.at("results_page"), manifest_paths.at("results_tables")]
     for path in reported(config):
         _, own = manifest_paths.place_of(path) or ("", {})
         if config.at(path).exists() and own["model"] in models:

@@ -39,7 +39,7 @@ from perturbations.composed.split import COMPOSED_QUERIES, POOL, ComposedQuery, 
 from perturbations.evaluation.page import curves, evaluation_page, scores
 from perturbations.evaluation.page import displayed_names as names_of
 from perturbations.evaluation.result_rows import RANKS, RESULTS, RankRow, ResultRow
-from perturbations.manifest import files
+from perturbations.manifest import file_digest, files
 from perturbations.retrieval.bootstrap import share_interval
 from perturbations.suites import suite_registry
 from perturbations.suites.published_cells import HASHES
@@ -368,6 +368,6 @@ def test_rows_from_before_names_changed_are_refused_by_name(tmp_path: Path, kind
         writer.write_table(schema.empty_table())
         about = {"kind": kind.name, "schema_version": files.SCHEMA_VERSION, "rows": 0}
         writer.add_key_value_metadata({"perturbations": json.dumps(about), "sha256": "0" * 64})
-    files.write_sha256(path)
+    file_digest.write_sha256(path)
     with pytest.raises(ManifestError, match="'pretrained', which is `model` since 1.0.*: evaluate again"):
         files.read_rows(path, kind)

@@ -234,7 +234,7 @@ def test_an_evaluation_without_a_complete_clip_stops_with_one_message(tmp_path: 
 def test_results_say_whose_severities_they_have(changed: dict[str, str], facts: dict[str, str]) -> None:
     wanted = recipe.make(suite_registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=tiers.UNSTORED)
     published = manifest_rows.expected_video(wanted, source("a"), None, Known())
-    backends = run_journal.backends(None, [published, replace(published, **changed)])
+    backends = run_journal.backends("work/demo_encoder", [published, replace(published, **changed)])
     assert backends == {"retrieval": "demo_encoder"} | facts
 
 
