@@ -23,8 +23,7 @@ import tempfile
 from pathlib import Path
 
 from perturbations import read_manifest
-from perturbations.base import storage
-from perturbations.media import encoding
+from perturbations.media import encoding, profiles
 from perturbations.suites import suite_registry
 
 PROJECT = Path(__file__).parents[1]
@@ -57,7 +56,7 @@ def plain_arguments(entry: suite_registry.Perturbation, severity: int) -> str:
     if entry.method == "codec":
         options = entry.kernel(**entry.parameters(severity))
         return " ".join(f"-{name.replace('vcodec', 'c:v')} {value}" for name, value in options.items())
-    profile = storage.PROFILES[PROFILE]
+    profile = profiles.PROFILES[PROFILE]
     settings = " ".join(f"-{name} {value}" for name, value in profile.options.items())
     return f"-c:v {profile.codec} -pix_fmt {profile.pix_fmt} {settings}"
 

@@ -29,9 +29,8 @@ import numpy as np
 import torch
 from transformers import CLIPConfig, CLIPModel
 
-from perturbations.base import storage
 from perturbations.evaluation.run.query_encoding import ahead
-from perturbations.media import decoding, encoding
+from perturbations.media import decoding, encoding, profiles
 from perturbations.media.clip import Frame, MediaClip, Timing, uniform_indices
 from perturbations.tta import ByteFrames, Gallery, Recording, adapt, clip4clip
 from perturbations.tta.methods import method_registry
@@ -125,7 +124,7 @@ def busy(method: str, precision: str, size: str, device: str, batch: int, folder
         noise = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
         shown = cv2.resize(noise, (side, side), interpolation=cv2.INTER_CUBIC)
         pictures = (Frame(np.roll(shown, index, 1), index, index) for index in range(250))
-        encoding.encode(pictures, path, storage.PROFILES["compatible"], Timing(1 / rate, rate))
+        encoding.encode(pictures, path, profiles.PROFILES["compatible"], Timing(1 / rate, rate))
 
     def read(_: int) -> np.ndarray:
         wanted = decoding.decode(MediaClip(path), only=set(uniform_indices(FRAMES, 250)))

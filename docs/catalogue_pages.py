@@ -20,7 +20,7 @@ import numpy as np
 import perturbations
 from perturbations.base.arrays import Image
 from perturbations.base.kernel import name_of
-from perturbations.corpus.captions import caption_rows
+from perturbations.corpus.captions import pipeline
 from perturbations.corpus.plan import caption_recipes
 from perturbations.demo import film
 from perturbations.manifest.rows import CaptionRow
@@ -178,7 +178,7 @@ def examples() -> list[list[str]]:
     rows = [["suite", "perturbation", "before", "after"]]
     for entry in suite_registry.perturbations(kind="text"):
         severity = entry.severities[len(entry.severities) // 2]
-        perturbed = caption_rows.run(caption_recipes.make(entry, severity), "examples", listed)
+        perturbed = pipeline.rows_of(caption_recipes.make(entry, severity), "examples", listed)
         row = min((row for row in perturbed if row.changed), key=lambda row: len(row.source_text))
         rows.append([entry.suite, entry.name, row.source_text, row.text])
     return rows

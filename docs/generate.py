@@ -28,7 +28,7 @@ from perturbations import retrieval
 from perturbations.cli.main import parser as command_line
 from perturbations.config import sections as config
 from perturbations.datasets import adapter_registry as datasets
-from perturbations.evaluation.backbones import backbone_registry as backbones
+from perturbations.evaluation import backbones
 from perturbations.models import role_registry as models
 from perturbations.suites import suite_registry as suites
 from perturbations.suites.suite_registry import Suite

@@ -22,6 +22,7 @@ from perturbations.base.errors import UnknownPerturbationError, did_you_mean, sh
 from perturbations.corpus.plan.recipe import VideoRecipe, entry_of, make
 from perturbations.corpus.plan.tiers import UNSTORED
 from perturbations.corpus.render import clean_clips, rendering
+from perturbations.media import profiles
 from perturbations.media.clean_clip import CleanClip
 from perturbations.media.clip import Frame, MediaClip, Timing, plain_rate
 from perturbations.suites import suite_registry
@@ -263,7 +264,7 @@ def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: s
     with storage.scratch_directory() as folder:
         path = Path(folder) / "clean.mp4"
         pictures = (Frame(frame, index, index) for index, frame in enumerate(frames))
-        encoding.encode(pictures, path, storage.PROFILES["lossless"], timing)
+        encoding.encode(pictures, path, profiles.PROFILES["lossless"], timing)
         num_frames, height, width = frames.shape[:3]
         source = CleanClip(dataset, item_id, MediaClip(path), "", num_frames, width, height, timing)
         return np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])

@@ -12,7 +12,6 @@ from perturbations.base import tars
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError, MediaError
 from perturbations.base.readers import READERS, Reader
-from perturbations.base.storage import is_picture
 from perturbations.corpus.plan.recipe import parse
 from perturbations.corpus.render import rendering
 from perturbations.corpus.render.clean_clips import source_of
@@ -29,6 +28,7 @@ from perturbations.manifest.rows import (
 )
 from perturbations.media import decoding, framefile, other_readers
 from perturbations.media.clip import Frame, MediaClip
+from perturbations.media.profiles import is_picture
 
 Frames = Image
 """T x H x W x 3, RGB, uint8."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from perturbations.api.clip_opening import Frames, open_clip
 from perturbations.base.readers import Reader
+from perturbations.manifest.attributes import of_row
 from perturbations.manifest.rows import ClipRow, CompleteSource, MultimodalRow
 from perturbations.media.clip import uniform_indices
 
@@ -63,10 +64,17 @@ class Clip:
             return stack[uniform_indices(num_frames, len(stack))]
         return self.frames(uniform_indices(num_frames, self.row.frame_count), reader)
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The further columns of its item in the annotations, such as a `label`; also attributes: `clip.label`."""
+        return of_row(None if self.source is None else self.source.attributes)
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "row":  # while it is unpickled, there is no row yet
+        if name.startswith("__") or name in ("row", "source"):  # while it is unpickled, there is no row yet
             raise AttributeError(name)
         try:
             return getattr(self.row, name)
         except AttributeError:
+            if name in (attributes := self.attributes):
+                return attributes[name]
             raise AttributeError(f"neither a clip nor its row has {name!r}") from None

@@ -18,7 +18,6 @@ from perturbations.base.shown import plural
 from perturbations.base.storage import composed
 from perturbations.manifest import files, locations, manifest_paths
 from perturbations.manifest.companions import companion, companion_path, texts_of
-from perturbations.manifest.files import StoredRows, stored
 from perturbations.manifest.rows import (
     CAPTIONS,
     COMPLETE,
@@ -31,6 +30,7 @@ from perturbations.manifest.rows import (
     MultimodalRow,
     SourceRow,
 )
+from perturbations.manifest.stored_rows import StoredRows, stored
 from perturbations.suites import suite_registry
 
 if TYPE_CHECKING:

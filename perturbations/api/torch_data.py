@@ -17,8 +17,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
     """The clips of a corpus as dicts, which torch's own collation takes where the videos have one shape.
 
     A sample has `video` (uint8 T x 3 x H x W, or what `transform` made of it), `item`, `perturbation` ("clean" for a
-    clean clip), `severity` (0 for a clean clip) and `caption` (the first clean one, "" where there is none). Of a pair
-    it also has `text`, the perturbed caption, `text_perturbation` and `text_severity`.
+    clean clip), `severity` (0 for a clean clip) and `caption` (the first clean one, "" where there is none), and the
+    further columns of the annotations, such as a `label` ("" where there is none). Of a pair it also has `text`, the
+    perturbed caption, `text_perturbation` and `text_severity`.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
             "perturbation": clip.perturbation,
             "severity": clip.severity,
             "caption": clip.captions[0] if clip.captions else "",
+            **{name: "" if value is None else value for name, value in clip.attributes.items()},
         }
         if isinstance(clip.row, MultimodalRow):
             sample |= {name: getattr(clip.row, name) for name in ("text", "text_perturbation", "text_severity")}

@@ -1,1 +1,1 @@
-"""What all stands on: errors, array types, random generators, progress, registries, files, limits, processes."""
+"""What all others build on: errors, array types, random generators, progress, registries, files, limits, processes."""

@@ -88,7 +88,7 @@ def first_line(error: BaseException) -> str:
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     """The known names that a mistyped one may have meant, the nearest first; upper and lower case are the same.
 
-    A name without the suite that stands before it, `fog` of `mlvp/fog`, is the nearest.
+    A name without its suite, `fog` of `mlvp/fog`, is the nearest.
     """
     import difflib  # not at the top: few programs make a mistake
 

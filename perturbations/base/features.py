@@ -6,14 +6,11 @@ Standard library only. The functions take and give types of packages above, whic
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perturbations.base.settings import Strict
-
-MenuLines = Callable[..., list[tuple[str, dict[str, object]]]]
-"""Gives the line of each thing of a menu for `perturb list`, and the same as JSON."""
 
 
 def _of(name: str) -> Any:
@@ -49,8 +46,8 @@ def kinds() -> list[Any]:
 
 def answer_sections(paths: Collection[Any]) -> list[Any]:
     """Each `evaluation.page.page_tables.Section` of manifests of results of answers to questions; none without any."""
-    found: list[Any] = _of("questions.questions_page.sections")(paths) if paths else []
-    return found
+    sections: list[Any] = _of("questions.questions_page.sections")(paths) if paths else []
+    return sections
 
 
 def targets(config: Any, plans: Any, caption_shards: Any) -> Iterable[Any]:
@@ -62,13 +59,3 @@ def instructions(config: Any, dataset: str, suite: str) -> list[tuple[str, int]]
     """The (perturbation, severity) pairs of a suite that the texts of a dataset's composed queries take."""
     asked: list[tuple[str, int]] = _of("evaluation.plan.composed_runs.instructions")(config, dataset, suite)
     return asked
-
-
-def menus() -> dict[str, MenuLines]:
-    """The menus that `perturb list` prints."""
-    return {name: _of(f"cli.list_evaluations.{name}") for name in ("methods", "backbones", "protocols")}
-
-
-def cells() -> dict[str, MenuLines]:
-    """Of menus with published cells, the details of one thing that is named, or of all."""
-    return {"protocols": _of("evaluation.published.presets.cell_lines")}

@@ -69,7 +69,7 @@ class Kernel:
     Suites make perturbations of these; a perturbation of an existing kernel needs no more than its table.
 
     Attributes:
-        method: "pixel" changes frames one by one; "temporal" says which frame stands where; "codec" is an encode whose
+        method: "pixel" changes frames one by one; "temporal" says where each frame is shown; "codec" is an encode whose
             stream is the result; "text" changes a caption.
         kernel: for "pixel" it is `kernel(realization, num_frames, height, width, **parameters) -> apply(frame, index)`;
             for "temporal" `kernel(realization, num_frames, **parameters)` gives the frames' positions in the clip; for

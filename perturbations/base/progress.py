@@ -34,7 +34,7 @@ def error_line(error: object) -> str:
 
 def error_of(log: Path) -> str | None:
     """The error with which a job ended, its own or that of a library, by its log; None where it holds none."""
-    lines = _last_lines(log)
+    lines = last_lines(log)
     if errors := [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]:
         return errors[-1]
     return lines[-1] if lines and _RAISED.match(lines[-1]) else None
@@ -42,10 +42,10 @@ def error_of(log: Path) -> str | None:
 
 def last_line(log: Path) -> str:
     """The last line of a log, also while its job writes it; an empty text where there is none."""
-    return "".join(_last_lines(log)[-1:])
+    return "".join(last_lines(log)[-1:])
 
 
-def _last_lines(log: Path) -> list[str]:
+def last_lines(log: Path) -> list[str]:
     """The lines at the end of a log that are not empty; none where it cannot be read."""
     try:
         with log.open("rb") as file:
@@ -62,7 +62,7 @@ def log_kept(kept: int, total: int) -> None:
 
 
 def counted(total: int, unit: str) -> Callable[[], None]:
-    """What is called when one more of `total` things is done: it logs how many are, and the time left.
+    """What is called when one more of `total` items is done: it logs how many are, and the time left.
 
     It does so at most every few seconds, and at the end of what took that long.
     """
@@ -81,23 +81,23 @@ def counted(total: int, unit: str) -> Callable[[], None]:
     return count
 
 
-def logged(things: Iterable[_T], total: int, unit: str) -> Iterator[_T]:
-    """Pass things on, `counted`."""
+def logged(items: Iterable[_T], total: int, unit: str) -> Iterator[_T]:
+    """Pass items on, `counted`."""
     count = counted(total, unit)
-    for thing in things:
+    for item in items:
         count()
-        yield thing
+        yield item
 
 
 def no_tick() -> None:
     """For callers that nobody watches."""
 
 
-def ticking(things: Iterable[_T], tick: Tick) -> Iterator[_T]:
-    """Pass things on and tell the supervisor of each."""
-    for thing in things:
+def ticking(items: Iterable[_T], tick: Tick) -> Iterator[_T]:
+    """Pass items on and tell the supervisor of each."""
+    for item in items:
         tick()
-        yield thing
+        yield item
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""How results lie on disk: profiles, safe names, whole writes, one job at a time, hashes. Standard library only."""
+"""How results lie on disk: safe names, whole writes, one job at a time, hashes. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import shutil
 import tempfile
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -66,77 +65,6 @@ def file_stem(item_id: str) -> str:
     if len(stem) >= _LONGEST_NAME:  # hashed names have exactly this length: no other name may
         stem = stem[: _LONGEST_NAME - 33] + "~" + hashlib.sha256(stem.encode()).hexdigest()[:32]
     return stem or "%"
-
-
-@dataclass(frozen=True)
-class Profile:
-    """How a corpus video is stored: the encoder, its input format and its settings.
-
-    `pixel_bits` is the target bitrate in bits per pixel, for encoders that are given a bitrate; their frames follow
-    each other at a constant rate, whatever their times. `key_frames` is the number of uniformly sampled frames that
-    are key frames, so that a reader of these frames decodes no others. `extension` is of the file.
-    """
-
-    codec: str
-    pix_fmt: str
-    options: Mapping[str, str]
-    exact: bool
-    pixel_bits: int | None = None
-    key_frames: int | None = None
-    extension: str = ".mp4"
-
-
-_SAMPLED = 12
-"""Frames that an evaluation takes of a clip, as in the papers."""
-
-# `high` is RGB (4:4:4) and not YUV 4:4:4: the same size and PSNR, but no colour conversion on either way. Key frames of
-# the same quality as the others (`ipratio=1`) add 3 % to a corpus.
-PROFILES: dict[str, Profile] = {
-    "lossless": Profile(
-        "libx264rgb",
-        "rgb24",
-        {"preset": "ultrafast", "qp": "0", "forced-idr": "1"},
-        exact=True,
-        key_frames=_SAMPLED,
-    ),
-    "high": Profile(
-        "libx264rgb",
-        "rgb24",
-        {"preset": "ultrafast", "qp": "18", "forced-idr": "1", "x264-params": "ipratio=1"},
-        exact=False,
-        key_frames=_SAMPLED,
-    ),
-    "compatible": Profile(
-        "libx264",
-        "yuv420p",
-        {"preset": "veryfast", "crf": "17", "x264-params": "cpu-independent=1"},
-        exact=False,
-    ),
-    # What OpenCV's VideoWriter sets for "mp4v", with which the authors of MSRVTT-P wrote their videos.
-    "released": Profile("mpeg4", "yuv420p", {"g": "12", "qmin": "3"}, exact=False, pixel_bits=2),
-}
-PICTURES: dict[str, Profile] = {
-    "png": Profile("png", "rgb24", {}, exact=True, extension=".png"),
-    # As the authors of MM-Robustness stored perturbed pictures: what OpenCV's `imwrite` does.
-    "jpeg": Profile("mjpeg", "yuvj420p", {"quality": "95"}, exact=False, extension=".jpg"),
-}
-"""How a perturbed picture is stored."""
-
-
-def profile_named(name: str) -> Profile:
-    """A profile of videos or of pictures. Raises `KeyError`."""
-    return PICTURES[name] if name in PICTURES else PROFILES[name]
-
-
-FRAMES_EXTENSION = ".npy.zst"
-"""Of sampled frames: a zstd-compressed NumPy array."""
-
-PICTURE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
-
-
-def is_picture(path: Path | str) -> bool:
-    """Whether a file is read as a picture: a clip of one frame without a clock. Its name decides."""
-    return str(path).lower().endswith(PICTURE_EXTENSIONS)
 
 
 @contextmanager
@@ -219,7 +147,7 @@ def one_job(journal: Path) -> Iterator[None]:
 def reserve(path: Path, size: int) -> None:
     """Create a file of `size` bytes, whose space on the disk is taken now where the file system can do that.
 
-    Of a file that is written through a memory map, a disk that becomes full kills the process. Raises `OutputError`.
+    A full disk would kill a process that writes the file through a memory map. Raises `OutputError`.
     """
     with output_errors(path), path.open("wb") as file:
         file.truncate(size)

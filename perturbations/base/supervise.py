@@ -213,7 +213,7 @@ def _failure(error: Exception) -> _Reply:
     if isinstance(error, OSError):
         return "stop", OutputError(f"the system refused: {error}")
     where = traceback.extract_tb(error.__traceback__)[-1]
-    # Of libav's errors, only the kind: their words name temporary files, and a row's reason must not differ by run.
+    # Only the kind of libav's errors: their words name temporary files, and a row's reason must not differ by run.
     words = " ".join((getattr(error, "strerror", None) or str(error)).split())
     return "data", f"unforeseen {type(error).__name__}: {words} (at {Path(where.filename).name}:{where.lineno})"
 

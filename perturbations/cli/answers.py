@@ -48,17 +48,17 @@ def _answers(options: argparse.Namespace) -> int:
     from perturbations.corpus.jobs.job_metadata import provenance
     from perturbations.manifest import files
     from perturbations.manifest.rows import QUESTIONS
-    from perturbations.questions import answers, pairs, questions_page
+    from perturbations.questions import answer_logs, pairs, questions_page
     from perturbations.questions.answer_rows import ANSWER_RESULTS, ANSWERS, cell_of
     from perturbations.questions.table import sha256_of
 
     table = files.read_rows(options.questions, QUESTIONS)
     described = files.read_metadata(options.questions)
-    questions = answers.Questions(table, sha256_of(table), options.questions)
+    questions = answer_logs.Questions(table, sha256_of(table), options.questions)
     named = partial(cell_of, suites=_suites(options.questions.parent))
     cells = {path: named(name) for path, name in _by_path("--cell", options.cell, options.logs).items()}
     models = _by_path("--model", options.model, options.logs)
-    rows = answers.read(list(dict.fromkeys([*options.logs, *cells, *models])), questions, cells, models, named)
+    rows = answer_logs.read(list(dict.fromkeys([*options.logs, *cells, *models])), questions, cells, models, named)
     results = pairs.results(rows, table, margin=options.margin)
     place = options.output / "results.parquet"
     about = {**provenance(place), "root": ".", "dataset": described.get("dataset"), "margin": options.margin}
@@ -72,15 +72,15 @@ def _answers(options: argparse.Namespace) -> int:
 
 def _by_path(option: str, given: Sequence[str], logs: Sequence[Path]) -> Mapping[Path, str]:
     """The names of `NAME=PATH`, by path. Raises `ConfigError`."""
-    found = {}
+    names = {}
     for text in given:
         name, mark, path = text.partition("=")
         if not (name and mark and path):
             raise ConfigError(f"{option} is NAME=PATH, not {short(text)}")
         if not Path(path).exists():
             raise ConfigError(f"{option} {text}: no such file or folder: {path}")
-        found[Path(path)] = name
-    return found
+        names[Path(path)] = name
+    return names
 
 
 def _suites(folder: Path) -> dict[str, set[tuple[str, int]]]:

@@ -83,7 +83,9 @@ def parsed(command_line: Parser, words: Sequence[str]) -> argparse.Namespace:
     parsed, unknown = command_line.parse_known_args(words)
     if unknown:
         option, options = unknown[0].partition("=")[0], named._option_string_actions
-        named.error(f"unknown: {' '.join(map(short, unknown))}{did_you_mean(option, options)}")
+        known = ", ".join(name for name in options if name.startswith("--"))
+        hint = did_you_mean(option, options) or f"; its options: {known}"
+        named.error(f"unknown: {' '.join(map(short, unknown))}{hint}")
     return parsed
 
 
@@ -115,7 +117,8 @@ def enter(directory: Path) -> None:
     try:
         os.chdir(directory)
     except OSError as error:
-        raise ConfigError(f"--directory {directory}: {error.strerror}") from None
+        hint = "" if directory.exists() else "; `perturb init FOLDER` makes a project"
+        raise ConfigError(f"--directory {directory}: {error.strerror}{hint}") from None
 
 
 def positive(text: str) -> int:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from perturbations.base import shown
 from perturbations.base.project import need_models
 from perturbations.base.readers import READERS
 from perturbations.cli.arguments import Commands, add_command, positive
-
-if TYPE_CHECKING:
-    pass
-
-_log = logging.getLogger("perturbations")
 
 
 def add(commands: Commands) -> None:
@@ -28,7 +21,7 @@ def add(commands: Commands) -> None:
         type=Path,
         help="sources, videos, mixes or captions manifests, clean and perturbed; or folders of parts below work/",
     )
-    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or downloaded name")
+    parser.add_argument("--model", required=True, help="a model of transformers: its folder or downloaded name")
     parser.add_argument("--revision", help="its commit")
     parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
     parser.add_argument("--num-frames", type=positive, default=12, help="per clip, evenly spread; default: 12")
@@ -50,7 +43,7 @@ def _encode(options: argparse.Namespace) -> int:
     from perturbations.evaluation.run import feature_encoding
 
     how = {name: getattr(options, name) for name in ("revision", "num_frames", "checkpoint", "device")}
-    loaded = encoder_loading.load(options.pretrained, **how)
+    loaded = encoder_loading.load(options.model, **how)
     for written in feature_encoding.write(
         options.manifests, options.output, loaded, options.num_frames, options.reader
     ):
@@ -67,7 +60,7 @@ def _perplexity(options: argparse.Namespace) -> int:
     from perturbations.models import language_model
 
     manifests = [files.read_part(path, TEXTS) for path in options.manifests]
-    model = language_model.load(options.pretrained, revision=options.revision, device=options.device)
+    model = language_model.load(options.model, revision=options.revision, device=options.device)
     table = perplexity.of_rows(chain.from_iterable(manifests), model.perplexity)
     for row in table.itertuples():
         left = "" if row.above == 1 else f", {row.mean_below:.1f} without"

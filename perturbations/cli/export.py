@@ -63,22 +63,15 @@ def _export(options: argparse.Namespace) -> int:
     export = export_registry.get(options.format)
     if export.needs_models:
         need_models()
+    names = (
+        *("manifest", "output", "num_frames", "size", "order", "gallery", "global_gallery", "mirror", "clean"),
+        *("license", "citation", "url"),
+    )
     request = Request(
-        manifest=options.manifest,
-        output=options.output,
-        num_frames=options.num_frames,
-        size=options.size,
-        order=options.order,
+        **{name: getattr(options, name) for name in names},
         stall_limit_s=options.stall_limit,
-        gallery=options.gallery,
-        global_gallery=options.global_gallery,
-        mirror=options.mirror,
-        clean=options.clean,
         shard_bytes=options.shard_size * MEGABYTE,
-        license=options.license,
         creator=tuple(options.creator),
-        citation=options.citation,
-        url=options.url,
         rai=read_rai(options.rai) if options.rai else {},
     )
     kind = files.kind_of(options.manifest)

@@ -55,11 +55,14 @@ def _init(options: argparse.Namespace) -> int:
     folder: Path = options.folder
     folders.without_braces("the folder", folder.resolve())
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is a file, not a folder")
+        raise ConfigError(f"{folder} is a file, not a folder: name a new one, such as {folder}_study")
     media = options.videos or options.pictures
     table = options.captions or options.questions
     if media is None and table is not None:
-        raise ConfigError("--captions and --questions need the folder of their clips: --videos or --pictures")
+        raise ConfigError(
+            f"--captions and --questions need the folder of their clips: perturb init {shlex.quote(str(folder))} "
+            f"--videos CLIPS --{'captions' if options.captions else 'questions'} {shlex.quote(str(table))}"
+        )
     if options.questions is not None and options.pictures is not None:
         raise ConfigError("--questions are about videos: give --videos")
     has_pictures = options.pictures is not None
@@ -72,19 +75,21 @@ def _init(options: argparse.Namespace) -> int:
                 files[folder / _UNCAPTIONED] = own_dataset.uncaptioned(media, pictures=has_pictures)
                 storage.write_text(table, files[folder / _UNCAPTIONED])
             has_questions = options.questions is not None
-            name, suite, config, summary = own_dataset.look(
-                folder, media, table, pictures=has_pictures, questions=has_questions
-            )
+            own = own_dataset.look(folder, media, table, pictures=has_pictures, questions=has_questions)
+        config, summary = own.config, own.summary
         if folder / _UNCAPTIONED in files:
             config = config.replace(own_dataset.path_from(folder, table), _UNCAPTIONED)
         files[folder / "config.yaml"] = f"{_HEADER}\n{config}"
-        target = f" {suite}_{name}" + (f" controls_{name}" if has_questions else "")
+        target = f" {own.suite}_{own.name}" + (f" controls_{own.name}" if has_questions else "")
         if has_questions:
-            later = _with_answers(name, suite)
-        elif options.captions is not None:
-            later = _with_features(name, suite)
+            later = _with_answers(own.name, own.suite)
+        elif own.has_captions:
+            later = _with_features(own.name, own.suite)
     if there := [path for path in files if path.exists() or path.is_symlink()]:
-        raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
+        raise ConfigError(
+            f"nothing was written, because there is already: {', '.join(map(str, there))}; name another "
+            "folder, or move these away"
+        )
     below = {parent for path in files for parent in path.parents if parent != folder and folder in parent.parents}
     if links := sorted(str(parent) for parent in below if parent.is_symlink()):
         raise ConfigError(f"nothing was written, because these are links to other folders: {', '.join(links)}")
@@ -116,7 +121,7 @@ def _with_features(name: str, suite: str) -> list[str]:
     score = f"perturb score features/clips features/captions/clean.npz --relevant {there}/qrels.parquet"
     return [
         "Then evaluate your model by its features (docs/how-to/features.md). Of a model of transformers, write them:",
-        f"    {encode} --pretrained MODEL -o features",
+        f"    {encode} --model MODEL -o features",
         "and score them, whoever wrote them:",
         f"    {score} --direction v2t --dataset {name} --model MODEL -o scored",
         f"Also: text_mm_robustness_{name}; `snakemake --list-target-rules` lists all",

@@ -9,22 +9,32 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from perturbations.base import features
 from perturbations.base.errors import ConfigError, UnknownPerturbationError, did_you_mean, short
+from perturbations.cli import list_evaluations
 from perturbations.cli.arguments import Commands, add_command, add_json
 
 if TYPE_CHECKING:
     from perturbations.suites.suite_registry import Perturbation
 
+_MENUS = {
+    "methods": list_evaluations.methods,
+    "backbones": list_evaluations.backbones,
+    "protocols": list_evaluations.protocols,
+}
+"""Each gives the line of every entry of a menu, and the same as JSON."""
+
+_WITH_CELLS = "protocols"
+"""The menu whose entries have published cells."""
+
 
 def add(commands: Commands) -> None:
     """Declare the command of this file."""
     parser = add_command(commands, "list", _list, "list the perturbations, or print the parameters of one")
-    other = ", ".join(("a suite", *features.menus()))
+    other = ", ".join(("a suite", *_MENUS))
     text = f"one perturbation, for its parameters, source and kernel; or {other}"
     parser.add_argument("name", nargs="?", metavar="SUITE/NAME", help=text)
     parser.add_argument("thing", nargs="?", metavar="NAME", help="one method, backbone or protocol")
-    text = f"{', '.join(features.cells())}: the published numbers, and what shows them"
+    text = f"{_WITH_CELLS}: the published numbers, and what shows them"
     parser.add_argument("--cells", action="store_true", help=text)
     add_json(parser)
 
@@ -46,16 +56,18 @@ def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterab
     """What is listed: lines, and the same for JSON. Raises `ConfigError` and `UnknownPerturbationError`."""
     from perturbations.suites import suite_registry
 
-    menus, of_cells, suites = features.menus(), features.cells(), suite_registry.suites()
+    suites = suite_registry.suites()
     if cells:
-        if name not in of_cells:
-            raise ConfigError(f"--cells is of {', '.join(of_cells)}: perturb list {next(iter(of_cells))} --cells")
-        described = of_cells[name](thing)
+        if name != _WITH_CELLS:
+            raise ConfigError(f"--cells is of {_WITH_CELLS}: perturb list {_WITH_CELLS} --cells")
+        from perturbations.evaluation.published.presets import cell_lines  # loads pandas
+
+        described = cell_lines(thing)
         return [text for text, _ in described], [facts for _, facts in described if facts]
-    if name in menus:
-        described = [own for own in menus[name]() if thing in (None, own[1]["name"])]
+    if name in _MENUS:
+        described = [own for own in _MENUS[name]() if thing in (None, own[1]["name"])]
         if not described:
-            near = did_you_mean(str(thing), [str(facts["name"]) for _, facts in menus[name]()])
+            near = did_you_mean(str(thing), [str(facts["name"]) for _, facts in _MENUS[name]()])
             raise ConfigError(f"no {short(thing)} among {name}{near}")
         return _menu_lines(described), [facts for _, facts in described]
     if thing is not None:
@@ -64,10 +76,10 @@ def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterab
         entries = suite_registry.perturbations(name)
         return _suite_lines(entries), [_line_facts(entry) for entry in entries]
     if "/" not in name:
-        things = [own for of_menu in menus.values() for own in of_menu()]
-        if own := [described for described in things if described[1]["name"] == name]:
+        entries_of_menus = [own for of_menu in _MENUS.values() for own in of_menu()]
+        if own := [described for described in entries_of_menus if described[1]["name"] == name]:
             return _menu_lines(own), [facts for _, facts in own]
-        if meant := did_you_mean(name, [*suites, *menus, *(str(facts["name"]) for _, facts in things)]):
+        if meant := did_you_mean(name, [*suites, *_MENUS, *(str(facts["name"]) for _, facts in entries_of_menus)]):
             raise UnknownPerturbationError(f"nothing to list: {short(name)}{meant}")
     entry = suite_registry.get(name)
     facts = _facts(entry)

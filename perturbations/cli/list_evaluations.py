@@ -25,7 +25,7 @@ def methods() -> list[tuple[str, dict[str, object]]]:
 
 def backbones() -> list[tuple[str, dict[str, object]]]:
     """The line of each architecture of dual encoders, and the same as JSON."""
-    from perturbations.evaluation.backbones import backbone_registry as registry
+    from perturbations.evaluation import backbones as registry
 
     return [(f"{entry.source}; for example {entry.example}", asdict(entry)) for entry in registry.backbones().values()]
 

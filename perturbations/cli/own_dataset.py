@@ -7,14 +7,17 @@ import io
 import os
 import shlex
 import shutil
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, short
-from perturbations.base.storage import PICTURE_EXTENSIONS, PROFILES, composed
+from perturbations.base.storage import composed
 from perturbations.config.named_paths import no_file, no_folder
 from perturbations.corpus.plan import items, resources
 from perturbations.corpus.plan.clip_lists import ListedClip
@@ -24,6 +27,8 @@ from perturbations.datasets.adapter_registry import Dataset
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Listing
 from perturbations.datasets.parsing import whole_json
 from perturbations.manifest import manifest_paths
+from perturbations.manifest.attributes import named
+from perturbations.media.profiles import PICTURE_EXTENSIONS, PROFILES
 from perturbations.suites import suite_registry
 
 _FORMS = {
@@ -36,17 +41,27 @@ _FORMS = {
 _FORMS_OF_PICTURES = {"png": "exact", "recipe": "no pixels, pictures are rendered when they are read"}
 """The same of pictures, which every profile but one stores as PNG."""
 
+_MOST_COLUMNS = 10
+"""Of a table, that a line names."""
+
 _ROOM = 0.4
 """The share of the free disk that a corpus may take, whose size is known within a factor of 2."""
 
 
-def look(
-    folder: Path, videos: Path, captions: Path, *, pictures: bool = False, questions: bool = False
-) -> tuple[str, str, str, list[str]]:
+class OwnDataset(NamedTuple):
+    """The dataset's name, the suite to begin with, whether it has captions, its config.yaml, and lines for the user."""
+
+    name: str
+    suite: str
+    has_captions: bool
+    config: str
+    summary: list[str]
+
+
+def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False, questions: bool = False) -> OwnDataset:
     """Match captions or questions with videos or pictures, look at each file, and choose a storage that fits the disk.
 
-    Returns the dataset's name, the suite to begin with, the configuration as YAML, and lines for the user. Raises
-    `ConfigError` or `AnnotationError` where no clip can be used.
+    Raises `ConfigError` or `AnnotationError` where no clip can be used.
     """
     name = manifest_paths.proper_name(folder.resolve().name) or "mine"
     extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
@@ -54,8 +69,7 @@ def look(
     dataset = Dataset.model_validate(section)
     listing = items.read(name, dataset)
     located, missing = items.locate(dataset, listing)
-    has_captions = any(text for item in listing.items for text in item.texts)
-    rejected = [*(listing.rejected_captions() if has_captions else ()), *missing]
+    rejected = [*listing.rejected_captions(), *missing]
     damaged = first_bytes.unreadable(located)
     failed = [(entry.item_id, entry.reason) for entry in rejected]
     failed += [(clip.item_id, f"{clip.path}: {damaged[clip.path]}") for clip in located if clip.path in damaged]
@@ -72,7 +86,7 @@ def look(
     malformed = [(entry.item_id, entry.reason) for entry in rejected if entry.is_malformed]
     allowed = [entry for entry in failed if entry not in malformed]
     noun = "question" if questions else "caption"
-    captioned = shown.plural(sum(usable.values()), noun) if has_captions else "no captions"
+    captioned = shown.plural(sum(usable.values()), noun) if listing.has_captions else "no captions"
     summary = [f"{shown.plural(len(usable), clip)} with {captioned}"]
     summary += _few_lines("left out, which max_failed_items allows", allowed)
     what = "that do not follow the format: mend them, or let max_failed_items allow them, before a run"
@@ -89,7 +103,8 @@ def look(
     section |= {"annotations": path_from(folder, captions), "videos": path_from(folder, videos)}
     section |= {"max_failed_items": len(allowed)} if allowed else {}
     config = {"datasets": {name: section}, "suites": {suite: {} for suite in suites}, "storage": storage}
-    return name, suites[0], yaml.safe_dump(config, sort_keys=False, allow_unicode=True), summary
+    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    return OwnDataset(name, suites[0], listing.has_captions, text, summary)
 
 
 def _clips_in(folder: Path, extensions: Collection[str]) -> list[Path]:
@@ -97,17 +112,33 @@ def _clips_in(folder: Path, extensions: Collection[str]) -> list[Path]:
 
 
 def uncaptioned(folder: Path, *, pictures: bool) -> str:
-    """A table of the clips of a folder, whose captions are empty: no job perturbs these. Raises `AnnotationError`."""
+    """A table of the clips in a folder and below it, without captions. Raises `AnnotationError` where there is none.
+
+    Their folders are a column, where they have several: often these are the classes.
+    """
     if not folder.is_dir():
         raise AnnotationError(f"{folder}: no such directory{no_folder(folder)}")
-    names = [path.name for path in _clips_in(folder, PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS)]
+    endings = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
+    names = sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.suffix.lower() in endings and path.is_file()
+    )
     if not names:
-        raise AnnotationError(f"{folder} holds no {'picture' if pictures else 'video'}")
-    stems = [Path(name).stem for name in names]
+        there = f": its files end in {', '.join(sorted(others))}" if (others := _endings(folder)) else ": it is empty"
+        raise AnnotationError(f"{folder} holds no {'picture' if pictures else 'video'} ({', '.join(endings)}){there}")
+    stems = Counter(os.path.splitext(name)[0] for name in names)
+    ids = [name if stems[os.path.splitext(name)[0]] > 1 else os.path.splitext(name)[0] for name in names]
+    below = [os.path.dirname(name) for name in names]
+    header, columns = ("item_id", "folder"), (ids, below)
+    width = 2 if any(below) else 1
     table = io.StringIO(newline="")
-    ids = [stem if stems.count(stem) == 1 else name for stem, name in zip(stems, names, strict=True)]
-    csv.writer(table, lineterminator="\n").writerows([("item_id", "caption"), *((item_id, "") for item_id in ids)])
+    csv.writer(table, lineterminator="\n").writerows([header[:width], *zip(*columns[:width], strict=True)])
     return table.getvalue()
+
+
+def _endings(folder: Path) -> set[str]:
+    return {path.suffix.lower() or "no ending" for path in islice(folder.rglob("*"), 1_000) if path.is_file()}
 
 
 def _section(
@@ -133,9 +164,13 @@ def _section(
         others = [name for name in splits if name != section["split"]]
         lines.append(f"split: {section['split']}" + (f", not {', '.join(others)}" if others else ""))
     columns = folder_of_videos.choose_columns(captions, _names_of_files(videos, extensions))
-    if columns.section or columns.others:
-        taken = ", ".join(f"{role} is {name!r}" for role, name in columns.by_role.items())
-        lines.append(f"columns: {taken}" + (f"; not taken: {_few(columns.others)}" if columns.others else ""))
+    if columns.section:
+        lines.append("columns: " + ", ".join(f"{role} is {name!r}" for role, name in columns.by_role.items()))
+    if columns.others:
+        others = {name: named(name, columns.others) for name in columns.others[:_MOST_COLUMNS]}
+        kept = [repr(name) + (f" as {own!r}" if own != name else "") for name, own in others.items()]
+        more = len(columns.others) - len(kept)
+        lines.append(f"kept with each clip: {', '.join(kept)}" + (f" and {more:,} more" if more else ""))
     if columns.section:
         section["columns"] = columns.section
     return section, lines

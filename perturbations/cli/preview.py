@@ -1,10 +1,11 @@
-"""The command that draws one clip under perturbations: preview."""
+"""The command that draws one clip under perturbations, or shows it moving under one of them: preview."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.video import add_realization, rows_from
 
@@ -14,28 +15,37 @@ def add(commands: Commands) -> None:
     text = "draw a contact sheet of one clip under perturbations and severities"
     parser = add_command(commands, "preview", _preview, text)
     parser.add_argument("input", type=Path, help="a video or picture file")
-    text = "a .jpg, .webp or .png; default: <name>.preview.jpg in this folder"
+    text = (
+        "a .jpg, .webp or .png, of --animate a .webp or .mp4; default: <name>.preview.jpg, <name>.<perturbation>.webp"
+    )
     parser.add_argument("-o", "--output", type=Path, help=text)
     text = "suites or single perturbations; default: mlvp"
     parser.add_argument("-p", "--perturbations", nargs="+", metavar="SUITE[/NAME]", help=text)
-    text = "default: 1 3 5, or all that the perturbations share"
+    text = "show one perturbation moving, clean and at each severity side by side; without a name, the one of -p"
+    parser.add_argument("--animate", nargs="?", const="", metavar="SUITE/NAME", help=text)
+    text = "default: 1 3 5, or all that the perturbations share; of --animate all"
     parser.add_argument("-s", "--severities", nargs="+", type=int, help=text)
     add_realization(parser)
 
 
 def _preview(options: argparse.Namespace) -> int:
     from perturbations.models.guides.backends import STAND_IN
-    from perturbations.pages import preview
+    from perturbations.pages import animation, preview
 
-    output = options.output or Path(f"{options.input.stem}.preview.jpg")
-    stand_ins, left_out = preview.from_video(
-        *rows_from(options),
-        output,
-        names=options.perturbations or ["mlvp"],
-        severities=options.severities,
-        seed=options.seed,
-        variant=options.variant,
-    )
+    realization = {"severities": options.severities, "seed": options.seed, "variant": options.variant}
+    left_out: list[str] = []
+    if options.animate is None:
+        output = options.output or Path(f"{options.input.stem}.preview.jpg")
+        names = options.perturbations or ["mlvp"]
+        stand_ins, left_out = preview.from_video(*rows_from(options), output, names=names, **realization)
+    else:
+        names = [*filter(None, [options.animate]), *(options.perturbations or ())]
+        if len(names) != 1:
+            example = f"perturb preview {options.input} --animate mlvp/fog"
+            raise ConfigError(f"--animate shows one perturbation, not {len(names)}: {example}")
+        output = options.output or Path(f"{options.input.stem}.{names[0].rpartition('/')[2]}.webp")
+        stand_in = animation.animate(*rows_from(options), output, name=names[0], **realization)
+        stand_ins = [stand_in] if stand_in else []
     if stand_ins:
         print(f"made by {STAND_IN}s of models, not comparable with published results: {', '.join(stand_ins)}")
     if left_out:

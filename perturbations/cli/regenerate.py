@@ -24,12 +24,12 @@ def add(commands: Commands) -> None:
 
 
 def _regenerate(options: argparse.Namespace) -> int:
-    from perturbations.corpus.verification import line_of
-    from perturbations.exports import regenerate
+    from perturbations.corpus.row_checks import line_of
+    from perturbations.exports.regeneration import regenerate
 
     if not options.clips.is_dir():
         raise ConfigError(f"--clips: no such folder: {options.clips}")
-    videos, counts, findings = regenerate.regenerate(
+    videos, counts, findings = regenerate(
         options.published,
         options.clips,
         options.output,

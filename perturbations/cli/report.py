@@ -41,7 +41,7 @@ def _report(options: argparse.Namespace) -> int:
     from perturbations.manifest import files
 
     if not options.results and not options.datasets:
-        raise ConfigError("give --results, or --datasets, or both")
+        raise ConfigError("give --results, or --datasets, or both: perturb report --datasets NAME -o report.html")
     folders = [path for path in options.results if path.is_dir()]
     results = [path / manifest_paths.name("results") if path in folders else path for path in options.results]
     answers = [path for path in results if path.suffix == ".parquet" and files.kind_of(path).name == "answer_results"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +16,6 @@ from perturbations.manifest import manifest_paths
 
 if TYPE_CHECKING:
     from perturbations.evaluation.result_rows import RankRow, ResultRow
-
-_log = logging.getLogger("perturbations")
 
 _WORDS = ("instruction", "tfcvr", "gt")
 _STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")
@@ -83,7 +80,24 @@ def add(commands: Commands) -> None:
     )
     composed = parser.add_argument_group("composed retrieval")
     composed.add_argument(
-        "--split", type=Path, help="the CSV of EgoCVR or WebVid-CoVR, or a folder of a split's manifests"
+        "--split",
+        type=Path,
+        metavar="FILE",
+        help="the annotations: EgoCVR's or WebVid-CoVR's without --adapter; or a folder of a split's manifests",
+    )
+    composed.add_argument("--adapter", metavar="NAME", help="which adapter of composed queries reads --split")
+    composed.add_argument(
+        "--columns",
+        nargs="+",
+        default=[],
+        metavar="ROLE=NAME",
+        help="what the table of `--adapter composed_table` calls source, targets, instruction, ...",
+    )
+    composed.add_argument("--pool", type=Path, metavar="FILE", help="the table of all clips; as `pool` of a dataset")
+    composed.add_argument(
+        "--source-in-gallery",
+        choices=("true", "false", "both"),
+        help="whether the query's own clip is in galleries; default: as the dataset's authors have it",
     )
     composed.add_argument(
         "--first-stage",
@@ -96,7 +110,6 @@ def add(commands: Commands) -> None:
     composed.add_argument("--galleries", nargs="+", metavar="NAME", help="default: all")
     composed.add_argument("--frames", choices=("mean", "middle"), default="mean", help="of clips with several features")
     composed.add_argument("--shortlist", type=positive, default=15, help="clips that a first stage keeps; default: 15")
-    composed.add_argument("--deduplicate", action="store_true", help="leave out distractors of the same moment")
 
 
 def _score(options: argparse.Namespace) -> int:

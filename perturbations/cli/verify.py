@@ -14,7 +14,7 @@ from perturbations.cli.arguments import Commands, add_command, add_json, add_sta
 from perturbations.manifest import manifest_paths
 
 if TYPE_CHECKING:
-    from perturbations.corpus.verification import Checked, Finding
+    from perturbations.corpus.row_checks import Checked, Finding
 
 _MOST_SHOWN = 100
 
@@ -103,7 +103,7 @@ def _print(checked: Checked) -> None:
 
 
 def _print_some(findings: Sequence[Finding]) -> None:
-    from perturbations.corpus.verification import line_of
+    from perturbations.corpus.row_checks import line_of
 
     for finding in findings[:_MOST_SHOWN]:
         print(f"  {shown.line(line_of(finding))}")

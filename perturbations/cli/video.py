@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perturbations import __version__
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError, MediaError
 from perturbations.cli.arguments import Commands, add_command
@@ -67,6 +68,7 @@ def _video(options: argparse.Namespace) -> int:
     lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
     frames, megabytes = shown.plural(measured["stored_frames"], "frame"), measured["bytes"] / 1e6
     print(f"{options.output}: {frames}, {megabytes:.2f} MB, stored {lossy}")
+    print(f"{entry.key} at severity {options.severity}, seed {options.seed}, perturbations {__version__}")
     if has_stand_in(entry.guide):
         print(f"made by the {STAND_IN} of a model, not comparable with published results: {entry.key}")
     return 0

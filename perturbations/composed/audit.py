@@ -1,49 +1,12 @@
-"""What is odd in a composed split: queries that cannot miss, right answers that are wrong. Standard library only."""
+"""How the galleries that a dataset brings compare with those of rules. Standard library only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from perturbations.composed.gallery_sets import gallery, is_global, targets_in
-from perturbations.composed.split import Split, distinct, overlap, same_action
-
-_SAME_MOMENT = 0.8
-"""Spans with this intersection over union show the same moment."""
-
-
-def audit(split: Split) -> dict[str, int]:
-    """Counts of a split.
-
-    `queries`, `targets`: how many there are; targets once each. `free_hits`: queries whose `local_released` gallery
-    holds nothing but targets: they cannot miss. `recut_targets`: queries for which a target's own moment, cut again,
-    narrated alike, is a distractor in the pool and counts as wrong. `recut_queries`: queries whose clip's own moment,
-    cut again, is a distractor in the pool. `own_target`: queries that are among their own targets. `only_own_target`:
-    queries that have no other target. `repeated`: queries whose clip and instruction another query has too.
-    """
-    annotated = split.annotated
-
-    def recut(name: str) -> Iterator[bool]:
-        """Of each distractor that shows the clip's moment: whether it is narrated alike."""
-        for clip in (split.pool[row] for row in split.rows_of[name]):
-            for other in (split.pool[row] for row in split.of_video[clip.video_id]):
-                if other.clip_id not in annotated and overlap(clip, other) >= _SAME_MOMENT:
-                    yield same_action(other.narration) == same_action(clip.narration)
-
-    released = gallery(split, "local_released")
-    pairs = [(query.clip_id, query.instruction) for query in split.queries]
-    return {
-        "queries": len(split.queries),
-        "targets": len(list(split.targets())),
-        "free_hits": sum(
-            {*rows} <= {*targets_in(split, query)} for rows, query in zip(released, split.queries, strict=True)
-        ),
-        "recut_targets": sum(any(any(recut(name)) for name in query.target_ids) for query in split.queries),
-        "recut_queries": sum(any(True for _ in recut(query.clip_id)) for query in split.queries),
-        "own_target": sum(query.clip_id in query.target_ids for query in split.queries),
-        "only_own_target": sum(distinct(query.target_ids) == [query.clip_id] for query in split.queries),
-        "repeated": len(pairs) - len({*pairs}),
-    }
+from perturbations.composed.gallery_sets import gallery, is_global
+from perturbations.composed.split import Split
 
 
 def compare_galleries(split: Split, given: str = "local_official", ours: str = "local_released") -> dict[str, Any]:
@@ -87,7 +50,7 @@ def compared(split: Split) -> list[dict[str, Any]]:
     """Each gallery that the dataset brings, beside ours that it could be: the closest first, an equal one alone."""
     comparisons = []
     for given in split.galleries:
-        local = ("local_released", "local_full", "local_video")
+        local = ("local_released", "local_full")
         several: list[dict[str, Any]] = []
         for name in ("global_rows", "global_distinct") if is_global(given) else local:
             several.append(compare_galleries(split, given, name))

@@ -5,26 +5,30 @@ They are computed when they are needed: 2,295 global galleries of 12,525 rows ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, get_args
 
-from perturbations.composed.split import ComposedQuery, Rows, Split, distinct, overlap
+from perturbations.composed.split import ComposedQuery, Rows, Split, distinct, stored
 
-_RECUT = 0.5
-"""A distractor whose span has this intersection over union with the query's or a target's shows the same moment."""
+WITH_SOURCE = "+source"
+"""Ends the name of a gallery that holds the query's own clip, too."""
 
-GalleryName = Literal["global_rows", "global_distinct", "global_targets", "local_released", "local_full", "local_video"]
+GalleryName = Literal[
+    "global_rows", "global_distinct", "global_targets", "global_target_rows", "local_released", "local_full"
+]
 _SUMMARIES: Final[Mapping[str, str]] = {
     "global_rows": "every row but the query's; a name that repeats counts as often",
     "global_distinct": "every clip but the query's, each name once",
     "global_targets": "every target clip but the query's, each once: WebVid-CoVR's",
+    "global_target_rows": (
+        "the first target of every query without the query's clip, as often as it is one; R@k is of the first target "
+        "alone: TF-CoVR's released code"
+    ),
     "local_released": (
         "a single target and its distractors; several targets without any: the one reading that gives the published "
         "sizes and chances, in which 289 of EgoCVR's queries cannot miss"
     ),
     "local_full": "all targets and all of their distractors, without the query",
-    "local_video": "the other clips of the query's long video",
 }
 NAMES: Final[tuple[str, ...]] = get_args(GalleryName)
 DEFAULT_LOCAL: Final[GalleryName] = "local_full"
@@ -35,34 +39,45 @@ def summary_of(name: str) -> str:
     return _SUMMARIES.get(name, "the dataset's own")
 
 
-def gallery(split: Split, name: str, *, deduplicate: bool = False) -> Iterator[Rows]:
+def gallery(split: Split, name: str) -> Iterator[Sequence[int]]:
     """The rows that each query retrieves from, in the queries' order, in a gallery or one that the dataset brings.
 
-    With `deduplicate`, distractors that show the same moment as the query or one of its targets are left out. Raises
-    ValueError for a name that there is not.
+    The query's own clip is none of them, unless the name ends in `WITH_SOURCE`. What a dataset brings is as it is;
+    where its authors leave the query's clip in it, that is taken out for a name without this ending. Raises ValueError
+    for a name that there is not.
     """
-    members: Iterable[Rows]
-    if name in split.galleries:
-        members = map(tuple, split.galleries[name])
-    elif name not in NAMES:
+    rule, with_source = name.removesuffix(WITH_SOURCE), name.endswith(WITH_SOURCE)
+    if rule not in split.galleries and rule not in NAMES:
         raise ValueError(f"no gallery {name!r}; choose one of {', '.join((*NAMES, *split.galleries))}")
-    elif is_global(name):
-        shared: Iterable[int] = range(len(split.pool))
-        if name != "global_rows":
-            names = split.last if name == "global_distinct" else {target.clip_id for target in split.targets()}
-            shared = sorted(split.last[own] for own in names)
-        absent = [{*split.rows_of.get(query.clip_id, ())} for query in split.queries]
-        members = (tuple(row for row in shared if row not in own) for own in absent)
+    own = [split.rows_of.get(query.clip_id, []) for query in split.queries]
+    if rule in split.galleries:
+        brought = split.galleries[rule]
+        if with_source or not split.source_in_gallery:
+            return iter(brought)
+        return (stored(row for row in rows if row not in rows_of) for rows, rows_of in zip(brought, own, strict=True))
+    if is_global(rule):
+        shared = _shared_rows(split, rule)
+        members = (tuple(row for row in shared if row not in rows) for rows in map(frozenset, own))
     else:
-        members = map(partial(_local_rows, split, name), split.queries)
-    return map(partial(_without_recuts, split), split.queries, members) if deduplicate else iter(members)
+        members = (_local_rows(split, rule, query) for query in split.queries)
+    if not with_source:
+        return members
+    of_name = own if rule == "global_rows" else [rows[-1:] for rows in own]
+    return (tuple(sorted((*rows, *{*source}.difference(rows)))) for rows, source in zip(members, of_name, strict=True))
+
+
+def _shared_rows(split: Split, name: str) -> Sequence[int]:
+    """The rows of a global gallery, before the query's own are left out."""
+    if name == "global_rows":
+        return range(len(split.pool))
+    if name == "global_target_rows":
+        return sorted(split.last[query.target_ids[0]] for query in split.queries)
+    names = split.last if name == "global_distinct" else {target.clip_id for target in split.targets()}
+    return sorted(split.last[own] for own in names)
 
 
 def _local_rows(split: Split, name: str, query: ComposedQuery) -> Rows:
     """The rows of a gallery near the query."""
-    if name == "local_video":
-        own = split.last[query.clip_id]
-        return tuple(row for row in split.last_of_video[split.pool[own].video_id] if row != own)
     targets = distinct(query.target_ids)
     rows = [split.last[target] for target in targets]
     if name == "local_released":
@@ -73,21 +88,8 @@ def _local_rows(split: Split, name: str, query: ComposedQuery) -> Rows:
     return tuple(sorted(by_name.values()))
 
 
-def _without_recuts(split: Split, query: ComposedQuery, rows: Rows) -> Rows:
-    """Rows without the distractors of the pool that show the same moment as the query or a target."""
-    own = {query.clip_id, *query.target_ids}
-    moments = [split.pool[split.last[name]] for name in own if name in split.last]
-    recuts = {
-        row
-        for moment in moments
-        for row in split.of_video[moment.video_id]
-        if split.pool[row].clip_id not in own and overlap(split.pool[row], moment) >= _RECUT
-    }
-    return tuple(row for row in rows if row not in recuts)
-
-
 def is_global(name: str) -> bool:
-    """Whether R@1/5/10 are told of it, not R@1/2/3."""
+    """Whether it has the clips of all long videos."""
     return name.startswith("global")
 
 

@@ -1,19 +1,22 @@
-"""A split for composed retrieval as manifests, and back: queries, qrels, the pool, galleries as ranges of rows."""
+"""A split for composed retrieval as manifests, and back: queries, qrels, the pool, galleries as rows of the pool."""
 
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import reduce
 from pathlib import Path
+from typing import Literal
+
+import numpy as np
 
 from perturbations.base.errors import ManifestError
-from perturbations.composed import labels
-from perturbations.composed.audit import audit, compared
+from perturbations.composed.audit import compared
 from perturbations.composed.gallery_sets import NAMES as NAMED
-from perturbations.composed.gallery_sets import gallery, is_global, ranges, rows_of, summary_of
+from perturbations.composed.gallery_sets import WITH_SOURCE, gallery, is_global, ranges, rows_of, summary_of
 from perturbations.composed.split import (
     COMPOSED_QUERIES,
     GALLERIES,
@@ -30,22 +33,29 @@ from perturbations.manifest import manifest_paths
 from perturbations.manifest.rows import QRELS, QrelRow
 
 _NAMES = [manifest_paths.name(f"composed_{kind}") for kind in ("galleries", "pool", "qrels", "queries")]
+_GALLERY, _SOURCE_IN_GALLERY = "authors_gallery", "source_in_gallery"
+"""In the metadata: fields of `Split`."""
 
 
-def labelled(split: Split) -> Split:
-    """The split with the kind of each query's change: by rule where nobody says."""
-    queries = tuple(
-        query
-        if query.change_source
-        else replace(query, change=labels.kind_of(query.instruction), change_source=labels.SOURCE)
-        for query in split.queries
-    )
-    return replace(split, queries=queries)
+def names_of(
+    split: Split, wanted: Sequence[str], source_in_gallery: bool | Literal["both"] | None = None
+) -> tuple[str, ...]:
+    """The galleries that are evaluated: those of the dataset win, and stand before the wanted ones.
+
+    `source_in_gallery` says whether the query's own clip is in them; None: as the dataset's authors have it. The names
+    of galleries with it end in `WITH_SOURCE`.
+    """
+    own = [split.gallery] if split.gallery else []
+    return named([*split.galleries, *own, *wanted], split, source_in_gallery)
 
 
-def names_of(split: Split, wanted: Sequence[str]) -> tuple[str, ...]:
-    """The galleries that are evaluated: those that the dataset brings win, and stand before the wanted ones."""
-    return tuple(distinct([*split.galleries, *wanted]))
+def named(
+    names: Sequence[str], split: Split, source_in_gallery: bool | Literal["both"] | None = None
+) -> tuple[str, ...]:
+    """The names of galleries without the query's own clip, with it, or both, each once; see `names_of`."""
+    in_gallery = split.source_in_gallery if source_in_gallery is None else source_in_gallery
+    endings = {True: [WITH_SOURCE], False: [""], "both": ["", WITH_SOURCE]}[in_gallery]
+    return tuple(distinct(name + ending for name in names for ending in endings))
 
 
 def write(
@@ -54,24 +64,21 @@ def write(
     dataset: str,
     wanted: Sequence[str],
     about: Mapping[str, object],
-    *,
-    deduplicate: bool = False,
 ) -> None:
-    """Write a split's manifests. `about` is their metadata; what the galleries are and what is odd is added.
+    """Write a split's manifests. `about` is their metadata; what the galleries are is added.
 
-    `wanted` names galleries; those that the dataset brings are always written too. With `deduplicate`, distractors that
-    show the query's or a target's moment are left out.
+    `wanted` names galleries. The rows of those that the dataset brings, and of local ones, are written; a global one is
+    every clip of the pool that its name says.
     """
     from perturbations.manifest import files, sets
 
-    split = labelled(split)
-    names = names_of(split, wanted)
+    names = names_of(split, wanted, source_in_gallery=False)
     described = {
         **about,
         "dataset": dataset,
-        "deduplicate": deduplicate,
         "galleries": {name: summary_of(name) for name in names},
-        "odd": audit(split),
+        _GALLERY: split.gallery,
+        _SOURCE_IN_GALLERY: split.source_in_gallery,
         "sources": {
             "change": dict(Counter(query.change_source for query in split.queries)),
             "instruction": dict(Counter(query.instruction_source for query in split.queries)),
@@ -80,7 +87,7 @@ def write(
     }
     texts = [(query.modified_caption, query.target_narration) for query in split.queries]
     blocks = sorted((name, [*rows]) for name, rows in split.blocks.items())
-    described |= sets.together(_NAMES, [split.listed_sha256, texts, blocks, names, deduplicate])
+    described |= sets.together(_NAMES, [split.listed_sha256, texts, blocks, names])
     files.write(folder / manifest_paths.name("composed_pool"), POOL, _pool_rows(split, dataset), described)
     queries = [replace(query, dataset=dataset) for query in split.queries]
     files.write(folder / manifest_paths.name("composed_queries"), COMPOSED_QUERIES, queries, described)
@@ -90,7 +97,8 @@ def write(
         for name in distinct(query.target_ids)
     ]
     files.write(folder / manifest_paths.name("composed_qrels"), QRELS, answers, described)
-    rows = (row for name in names for row in _gallery_rows(split, dataset, name, deduplicate))
+    kept = [name for name in names if name in split.galleries or not is_global(name)]
+    rows = (row for name in kept for row in _gallery_rows(split, dataset, name))
     files.write(folder / manifest_paths.name("composed_galleries"), GALLERIES, rows, described)
 
 
@@ -109,22 +117,20 @@ def _pool_rows(split: Split, dataset: str) -> list[PoolClip]:
     ]
 
 
-def _gallery_rows(split: Split, dataset: str, name: str, deduplicate: bool) -> Iterator[GalleryRow]:
-    """The ranges of a gallery: the shared ones, then what each query has of its own, or has not."""
+def _gallery_rows(split: Split, dataset: str, name: str) -> Iterator[GalleryRow]:
+    """The rows of a gallery: of a global one the shared rows, which are nearly all, then where each query differs."""
+    members = [np.unique(np.asarray(rows, np.int32)) for rows in _as_brought(split, name)]
+    shared = np.empty(0, np.int32)
+    if is_global(name):
+        shared = reduce(np.union1d, members, shared)
+        yield GalleryRow(dataset=dataset, gallery=name, rows=stored(shared.tolist()))
+    for query, rows in zip(split.queries, members, strict=True):
+        differing = array("i", np.setxor1d(shared, rows).astype(np.int32).tobytes())
+        yield GalleryRow(dataset=dataset, gallery=name, query_id=query.query_id, rows=differing)
 
-    def of(query_id: str | None, rows: Iterable[int], *, included: bool) -> Iterator[GalleryRow]:
-        for first, end in ranges(sorted(rows)):
-            yield GalleryRow(
-                dataset=dataset, gallery=name, query_id=query_id, first_row=first, end_row=end, included=included
-            )
 
-    members = partial(gallery, split, name, deduplicate=deduplicate)
-    # Nearly all rows are of all queries.
-    shared: frozenset[int] = frozenset().union(*members()) if is_global(name) else frozenset()
-    yield from of(None, shared, included=True)
-    for query, rows in zip(split.queries, members(), strict=True):
-        own = shared.difference(rows) if shared else rows
-        yield from of(query.query_id, own, included=not shared)
+def _as_brought(split: Split, name: str) -> Iterable[Sequence[int]]:
+    return split.galleries[name] if name in split.galleries else gallery(split, name)
 
 
 def read(folder: Path) -> Split:
@@ -143,21 +149,31 @@ def read(folder: Path) -> Split:
         raise ManifestError(f"{folder} holds no query: the captions allow none")
     blocks = {row.clip_id: rows_of(json.loads(row.distractors)) for row in pool_rows if row.distractors is not None}
     certain = frozenset(row.clip_id for row in pool_rows if row.certain)
-    own = _official(files.read_part(folder / manifest_paths.name("composed_galleries"), GALLERIES), queries)
-    return Split(pool, queries, blocks, certain, own)
+    own = _brought(files.read_part(folder / manifest_paths.name("composed_galleries"), GALLERIES), queries)
+    about = files.read_metadata(folder / manifest_paths.name("composed_queries"))
+    return Split(
+        pool,
+        queries,
+        blocks,
+        certain,
+        own,
+        gallery=str(about.get(_GALLERY, "")),
+        source_in_gallery=about.get(_SOURCE_IN_GALLERY) is True,
+    )
 
 
-def _official(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> dict[str, list[Sequence[int]]]:
+def _brought(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> dict[str, list[Sequence[int]]]:
     """The galleries that the dataset brought, of each query."""
-    held: defaultdict[str, defaultdict[str | None, set[int]]] = defaultdict(lambda: defaultdict(set))
+    held: defaultdict[str, dict[str | None, array[int]]] = defaultdict(dict)
     for row in rows:
         if row.gallery not in NAMED:
-            held[row.gallery][row.query_id].update(range(row.first_row, row.end_row))
-    # Absent rows are shared ones, which no query is named for; others are not.
-    return {
-        name: [stored(sorted(members[None] ^ members[query.query_id])) for query in queries]
-        for name, members in held.items()
-    }
+            held[row.gallery][row.query_id] = row.rows
+    galleries: dict[str, list[Sequence[int]]] = {}
+    for name, members in held.items():
+        shared = members.get(None)
+        own = [members.get(query.query_id, stored(())) for query in queries]
+        galleries[name] = own if shared is None else [stored(np.setxor1d(shared, some).tolist()) for some in own]
+    return galleries
 
 
 def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str]) -> Split:
@@ -169,6 +185,13 @@ def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str])
         return split
     kept = [row for row, clip in enumerate(split.pool) if clip.clip_id in present]
     place = {row: number for number, row in enumerate(kept)}
+    places = np.full(len(split.pool), -1, np.int32)
+    places[kept] = np.arange(len(kept))
+
+    def placed(rows: Sequence[int]) -> Sequence[int]:
+        own = places[np.asarray(rows, np.int32)]
+        return array("i", own[own >= 0].tobytes())
+
     chosen = [
         number
         for number, query in enumerate(split.queries)
@@ -186,8 +209,7 @@ def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str])
             if name in present
         },
         split.certain & present,
-        {
-            name: [tuple(place[row] for row in members[number] if row in place) for number in chosen]
-            for name, members in split.galleries.items()
-        },
+        {name: [placed(members[number]) for number in chosen] for name, members in split.galleries.items()},
+        split.gallery,
+        split.source_in_gallery,
     )

@@ -199,7 +199,7 @@ def _is_block(split: Split, target: PoolClip, rows: Sequence[int]) -> bool:
     )
 
 
-def write(split: Split, folder: Path, *, galleries: Mapping[str, Iterable[Rows]] | None = None) -> list[Path]:
+def write(split: Split, folder: Path, *, galleries: Mapping[str, Iterable[Sequence[int]]] | None = None) -> list[Path]:
     """Write the official files: `egocvr_annotations.csv`, `egocvr_data.csv`, and with galleries the annotations' third.
 
     `galleries` gives `local_idx` and, at a few hundred MB, `global_idx`; a column that is absent is left out, and the
@@ -231,11 +231,10 @@ def _write_table(path: Path, heads: Sequence[str], rows: Iterable[Sequence[str]]
 def write_splits(request: Request) -> Exported:
     """Write `egocvr_annotations.csv`, `egocvr_data.csv` and `egocvr_annotations_gallery.csv`.
 
-    The galleries are those of the split: deduplicated where the split's are. Raises `ManifestError` where the released
+    Raises `ManifestError` where the released
     code would take a name or an instruction for a missing value, and `ConfigError` for an unknown gallery.
     """
     from perturbations.composed import manifests
-    from perturbations.manifest import files
 
     split = manifests.read(request.manifest.parent)
     _check_missing(split)
@@ -243,11 +242,10 @@ def write_splits(request: Request) -> Exported:
     known = [name for name in (*gallery_sets.NAMES, *split.galleries) if not gallery_sets.is_global(name)]
     if local not in known:
         raise ConfigError(f"--gallery: no local gallery {local!r}; choose one of {', '.join(known)}")
-    deduplicate = files.read_metadata(request.manifest).get("deduplicate") is True
-    columns = {"local_idx": gallery_sets.gallery(split, local, deduplicate=deduplicate)}
+    columns = {"local_idx": gallery_sets.gallery(split, local)}
     if request.global_gallery:
         everywhere = "global_official" if "global_official" in split.galleries else "global_rows"
-        columns["global_idx"] = gallery_sets.gallery(split, everywhere, deduplicate=deduplicate)
+        columns["global_idx"] = gallery_sets.gallery(split, everywhere)
     write(split, request.output, galleries=columns)
     return Exported(others=shown.plural(len(split.queries), "query"))
 

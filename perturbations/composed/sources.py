@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from perturbations.base.errors import AnnotationError, ConfigError
+from pydantic import ValidationError
+
+from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
 from perturbations.composed import official
-from perturbations.composed.split import ComposedQuery, PoolClip, Split, as_text
+from perturbations.composed.split import ComposedQuery, PoolClip, Split, as_text, stored
 from perturbations.composed.split_builder import build, words_of
 from perturbations.config import sections as configuration
+from perturbations.corpus.plan import items
 from perturbations.datasets import adapter_registry, webvid_covr
 from perturbations.datasets.adapter_registry import Dataset, FamilyMember, annotations_of
 from perturbations.datasets.egocvr import pool_of
@@ -24,21 +28,21 @@ _log = logging.getLogger("perturbations")
 def gives_splits(adapter: str) -> bool:
     """Whether an adapter's datasets give splits: whether their items are, or may be, parts of longer videos."""
     declared = adapter_registry.get(adapter)
-    return adapter in _PUBLISHED or declared.families is not None or bool(declared.spans)
+    return _is_annotated(adapter) or declared.families is not None or bool(declared.spans)
 
 
 def files_of(dataset: Dataset) -> tuple[Path, ...]:
     """The files that a dataset's split is made from."""
     files = () if dataset.annotations is None else (dataset.annotations,)
-    return (*files, pool_of(dataset)) if dataset.adapter == "egocvr" else files
+    return (*files, *adapter_registry.get(dataset.adapter).further_files(dataset))
 
 
 def read_split(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
     """The split of a dataset, read or built; random choices depend on the seed and the dataset's name."""
     if dataset.adapter == "egocvr":
         return official.read(annotations_of(dataset), pool_of(dataset))
-    if dataset.adapter == "webvid_covr":
-        return _webvid(annotations_of(dataset))
+    if adapter_registry.get(dataset.adapter).queries is not None:
+        return _of_entries(dataset, listing)
     if adapter_registry.get(dataset.adapter).families is not None:
         return _of_families(dataset, listing)
     return _of_spans(listing, seed, name)
@@ -51,15 +55,16 @@ def check(config: configuration.Config, name: str) -> None:
         raise ConfigError(config.places.before(key, f"{key}: no composed retrieval: {reason}"))
 
 
-_PUBLISHED = ("egocvr", "webvid_covr")
-"""Adapters whose annotations are a split."""
+def _is_annotated(adapter: str) -> bool:
+    """Whether the adapter's annotations are a split."""
+    return adapter == "egocvr" or adapter_registry.get(adapter).queries is not None
 
 
 def _refusal(dataset: Dataset) -> str | None:
     declared = adapter_registry.get(dataset.adapter)
-    if dataset.adapter in _PUBLISHED:
-        has_pool = dataset.adapter != "egocvr" or pool_of(dataset).is_file()
-        return None if has_pool else f"there is no {pool_of(dataset)}, the table of all clips"
+    if _is_annotated(dataset.adapter):
+        lacking = [path for path in declared.further_files(dataset) if not path.is_file()]
+        return f"there is no {lacking[0]}, which its annotations need" if lacking else None
     if declared.families is not None:
         drawn = "its scenes differ in every respect; `families: true` draws those for it"
         return None if declared.families(dataset) else drawn
@@ -89,36 +94,59 @@ def _of_spans(listing: Listing, seed: int, name: str) -> Split:
     return build(pool, partial(words_of, tagger=tagger, lemma=inflector.lemma), seed=seed, dataset=name)
 
 
-# --- WebVid-CoVR ----------------------------------------------------------------------------------------------------
+# --- annotated queries ----------------------------------------------------------------------------------------------
 
 
-def _webvid(path: Path) -> Split:
-    """The split of WebVid-CoVR (Ventura et al., 2024): each row's video and instruction ask for its other video.
+def _of_entries(dataset: Dataset, listing: Listing) -> Split:
+    """The split of annotations that have the queries, over all listed clips.
 
-    A query retrieves from the targets of all rows without its own video: the gallery `global_targets`. Rows that cannot
-    be used are logged; raises `AnnotationError` where none is left.
+    Queries that cannot be used are logged; raises `AnnotationError` where none is left.
     """
-    collector, clips, queries = Collector(path), dict[str, PoolClip](), list[ComposedQuery]()
-    for _, row in webvid_covr.rows(path, collector):
-        for side in "12":
-            name, caption = row[f"pth{side}"], row[f"txt{side}"].strip()
-            clips.setdefault(name, PoolClip(clip_id=name, video_id=name, narration=caption))
+    adapter, path = adapter_registry.get(dataset.adapter), annotations_of(dataset)
+    assert adapter.queries is not None
+    pool = tuple(
+        PoolClip(
+            clip_id=item.item_id,
+            video_id=item.source_video_id,
+            narration=item.texts[0] if item.texts else "",
+            start_s=item.start_s,
+            end_s=item.end_s,
+        )
+        for item in listing.items
+    )
+    row_of = {clip.clip_id: row for row, clip in enumerate(pool)}
+    collector, queries, galleries = Collector(path), list[ComposedQuery](), list[Sequence[int]]()
+    for entry in adapter.queries(dataset, collector):
+        if unlisted := [name for name in (entry.source, *entry.targets) if name not in row_of]:
+            collector.reject(entry.where, entry.query_id, f"{short(unlisted[0])} is no listed clip")
+            continue
         queries.append(
             ComposedQuery(
-                query_id=f"{len(queries):06d}",
-                clip_id=row["pth1"],
-                targets=as_text([row["pth2"]]),
-                instruction=row["edit"].strip(),
-                narration=clips[row["pth1"]].narration,
-                target_narration=clips[row["pth2"]].narration,
+                query_id=entry.query_id,
+                clip_id=entry.source,
+                targets=as_text(entry.targets),
+                instruction=entry.instruction,
+                narration=pool[row_of[entry.source]].narration,
+                target_narration=pool[row_of[entry.targets[0]]].narration,
+                modified_caption=entry.modified_caption,
                 instruction_source="official",
+                caption_source="official" if entry.modified_caption else "",
+                category=entry.category,
             )
         )
-    for entry in collector.rejected:
-        _log.warning("%s: not a query: %s", path, entry.reason)
+        galleries += [stored(row_of[name] for name in entry.gallery if name in row_of)] if entry.gallery else []
+    for rejected in collector.rejected:
+        _log.warning("%s: not a query: %s", path, rejected.reason)
     if not queries:
         raise AnnotationError(f"{path} lists no query")
-    return Split(tuple(clips.values()), tuple(queries), {})
+    return Split(
+        pool,
+        tuple(queries),
+        {},
+        galleries={"candidates": galleries} if galleries else {},
+        gallery=adapter.gallery(dataset) if callable(adapter.gallery) else adapter.gallery,
+        source_in_gallery=adapter.source_in_gallery,
+    )
 
 
 # --- synthetic families ---------------------------------------------------------------------------------------------
@@ -172,6 +200,36 @@ def _queries(members: Sequence[FamilyMember]) -> Iterator[ComposedQuery]:
             )
 
 
-def of_file(path: Path) -> Split:
-    """The split of an annotation file of EgoCVR or WebVid-CoVR. Raises `AnnotationError`."""
-    return _webvid(path) if {*webvid_covr.TEXTS} <= {*header(path)} else official.read(path)
+def of_file(
+    path: Path, adapter: str | None = None, columns: Mapping[str, str] | None = None, pool: Path | None = None
+) -> Split:
+    """The split of an annotation file.
+
+    Args:
+        path: the file.
+        adapter: the adapter that reads it; None: EgoCVR's, or WebVid-CoVR's where it has those columns.
+        columns: what the table of `composed_table` calls the columns.
+        pool: the table of all clips, where galleries have more than the queries name.
+
+    Raises `AnnotationError`, and `ConfigError` for an adapter that has no composed queries, or unknown columns.
+    """
+    if adapter is None:
+        if not {*webvid_covr.COLUMNS.required} <= {*header(path)}:
+            return official.read(path)
+        adapter = "webvid_covr"
+    known = [name for name in adapter_registry.adapters() if _is_annotated(name)]
+    if adapter not in known:
+        hint = f"choose of {', '.join(known)}{did_you_mean(adapter, known)}"
+        raise ConfigError(f"--adapter {short(adapter)}: its annotations have no composed queries; {hint}")
+    settings: dict[str, Any] = {"adapter": adapter, "annotations": path, "videos": Path()}
+    declared = adapter_registry.get(adapter)
+    if columns and "columns" not in declared.takes:
+        raise ConfigError(f"--columns: the columns of {adapter} are known; `--adapter composed_table` takes others")
+    settings |= {"columns": dict(columns)} if columns else {}
+    settings |= {"pool": pool} if pool else {}
+    try:
+        dataset = declared.settings.model_validate(settings)
+    except ValidationError as error:
+        (first, *_) = error.errors()
+        raise ConfigError(f"--adapter {adapter}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return read_split(dataset, items.read(adapter, dataset, videos=False), 0, adapter)

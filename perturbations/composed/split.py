@@ -57,9 +57,10 @@ class ComposedQuery:
         narration, target_narration: of the query clip and of the first target.
         modified_caption: a caption of the query clip, changed as the instruction says (TF-CVR); empty where none is.
         targets: the names of the target clips as a JSON list, the first one described by `target_narration`.
-        change: whether the action changes, or the object, as `change_source` says.
+        change: whether the action changes, or the object, as `change_source` says; None where nobody says.
         change_source, instruction_source, caption_source: who said so: "official", "rule ...", "llm <model>"; empty
-            where nobody did, as in manifests only that of a modified caption is.
+            where nobody did.
+        category: the dataset's own category of the query; empty where it has none.
     """
 
     dataset: str = ""
@@ -70,10 +71,11 @@ class ComposedQuery:
     target_narration: str = ""
     modified_caption: str = ""
     targets: str
-    change: ModificationKind = "temporal"
+    change: ModificationKind | None = None
     change_source: str = ""
     instruction_source: str = ""
     caption_source: str = ""
+    category: str = ""
 
     @property
     def target_ids(self) -> tuple[str, ...]:
@@ -98,21 +100,22 @@ target's narration."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GalleryRow:
-    """Rows of the pool that a query retrieves from, or not; without a query: those of all queries."""
+    """The rows of the pool that a query retrieves from, int32.
+
+    Of a global gallery the row without a query has the rows of all queries, and those of a query are where it differs.
+    """
 
     dataset: str
     gallery: str
     query_id: str | None = None
-    first_row: int
-    end_row: int
-    included: bool
+    rows: array  # type: ignore[type-arg]  # of int; no generic type at run time before Python 3.12
 
 
 Rows = tuple[int, ...]
 """Positions in the pool."""
 
 
-def stored(rows: Iterable[int]) -> Sequence[int]:
+def stored(rows: Iterable[int]) -> array[int]:
     """Rows in four bytes each: 2,295 global galleries are 29 million rows, which as a tuple's numbers take 1 GB."""
     return array("i", rows)
 
@@ -127,6 +130,8 @@ class Split:
         blocks: the rows of each target's distractors, by the target's name.
         certain: the targets whose blocks are known without a doubt; see `official.blocks`.
         galleries: each query's gallery, by the gallery's name, where the dataset brings its own.
+        gallery: the name of the gallery in which the dataset's authors evaluate, where it is none of these.
+        source_in_gallery: whether the authors leave the query's own clip in the gallery.
     """
 
     pool: tuple[PoolClip, ...]
@@ -134,6 +139,8 @@ class Split:
     blocks: Mapping[str, Rows]
     certain: frozenset[str] = frozenset()
     galleries: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
+    gallery: str = ""
+    source_in_gallery: bool = False
 
     @cached_property
     def listed_sha256(self) -> str:
@@ -236,7 +243,7 @@ COMPOSED_QUERIES = RowKind(
 GALLERIES = RowKind(
     "galleries",
     GalleryRow,
-    ("gallery", "query_id", "first_row"),
+    ("gallery", "query_id"),
     files={"composed_galleries": f"{_FOLDER}/galleries.parquet"},
 )
 

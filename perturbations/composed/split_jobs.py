@@ -22,7 +22,6 @@ def composed_split(
     settings: str,
     seed: int,
     galleries: list[str],
-    deduplicate: bool,
     device: str,
     queries: Path,
     instructions: Path,
@@ -47,7 +46,7 @@ def composed_split(
         split = _written(split, language_model, device)
     about = {**provenance(queries), "adapter": adapter, "language": own.language}
     about[UNLISTED] = len({*split.rows_of} - {item.item_id for item in listing.items})
-    manifests.write(split, queries.parent, dataset, galleries, about, deduplicate=deduplicate)
+    manifests.write(split, queries.parent, dataset, galleries, about)
     captions = [
         CaptionRow(dataset=dataset, caption_id=query.query_id, item_id=query.clip_id, text=query.instruction)
         for query in sorted(split.queries, key=lambda query: query.query_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perturbations.base.records import canonical
 from perturbations.composed.sources import check, files_of
 from perturbations.config.sections import Config
-from perturbations.corpus.plan.corpus_rules import CorpusRules, Wildcards, doubled, user_mistakes
+from perturbations.corpus.plan.corpus_rules import CorpusRules, Wildcards, megabytes, minutes, user_mistakes
 from perturbations.corpus.plan.folders import without_braces
 
 _NOT_OF_SPLITS = {"videos", "donors", "max_failed_items"}
@@ -26,13 +26,12 @@ def split_settings(config: Config, dataset: str) -> str:
     """Everything that a split depends on, besides the annotations."""
     own, wanted = config.datasets[dataset], config.composed
     settings: dict[str, object] = {
-        "version": 1,
+        "version": 2,
         "dataset": dataset,
         "adapter": own.adapter,
         "settings": own.model_dump_json(exclude=_NOT_OF_SPLITS),
         "seed": config.seed,
         "galleries": wanted.galleries,
-        "deduplicate": wanted.deduplicate,
     }
     if wanted.language_model is not None:
         settings["language_model"] = wanted.language_model.model_dump(mode="json", exclude_none=True)
@@ -50,8 +49,8 @@ class SplitRules:
     def __init__(self, corpora: CorpusRules) -> None:
         self.config = corpora.config
         writes = self.config.composed.language_model is not None
-        self.mb = doubled(40_000 if writes else 2_000)
-        self.minutes = doubled(1_440 if writes else 60)
+        self.mb = megabytes(40_000 if writes else 2_000)
+        self.minutes = minutes(1_440 if writes else 60)
         self.gpus = self.config.evaluation.gpus if writes else 0
 
     @user_mistakes()

@@ -48,7 +48,15 @@ class Composed(Strict):
         description="the galleries; local_released compares with EgoCVR's paper. Galleries that the "
         "dataset brings are evaluated too",
     )
-    deduplicate: bool = Field(False, description="leave out distractors that show the query's or a target's own moment")
+    source_in_gallery: bool | Literal["both"] | None = Field(
+        None,
+        description="whether the query's own clip is in galleries, `both`: each; the default is as the dataset's "
+        "authors have it: in those of OmniCVR and FineCVR, in no other",
+    )
+    pre_caption: bool = Field(
+        False,
+        description="shorten texts as the loaders of CoVR's authors do: lower case, without punctuation, 30 words",
+    )
     strategies: tuple[Literal["text", "visual", "average", "two_stage"], ...] = Field(
         ("text", "visual", "average", "two_stage"), min_length=1, description="which half of the query is compared"
     )

@@ -34,7 +34,11 @@ def load(paths: Iterable[str | Path]) -> LinesOfKeys:
             values, keys = _read(path, source)
             lines = line_numbers.outside(lines, [*_update(merged, values)])
             lines |= {key: (order, line, source) for key, line, _ in keys}
-            repeated += [(key, f"is written twice: lines {before} and {line}") for key, line, before in keys if before]
+            repeated += [
+                (key, f"is written twice: lines {before} and {line}; delete one")
+                for key, line, before in keys
+                if before
+            ]
     return LinesOfKeys(lines, merged, repeated)
 
 
@@ -162,7 +166,7 @@ def _read(path: Path, name: str) -> tuple[dict[str, Any], list[tuple[Key, int, i
         keys = [*line_numbers.of_node(node, loader)]
         values = None if node is None else loader.construct_document(node)
     except OSError as error:
-        raise ConfigError(f"{name} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{name} cannot be read: {error.strerror}; its owner lets you: chmod u+r") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{name}, line {line}: this is not UTF-8 text; save the file as UTF-8") from None
@@ -179,9 +183,9 @@ def _read(path: Path, name: str) -> tuple[dict[str, Any], list[tuple[Key, int, i
             f"{name}, line {line}: this is not YAML: a letter that no text may hold: {error.character:#x}"
         ) from None
     except RecursionError:
-        raise ConfigError(f"{name}: this is nested too deep") from None
+        raise ConfigError(f"{name}: this is nested too deep; no alias (*) may stand within its anchor (&)") from None
     except (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:  # "!!int x"
-        raise ConfigError(f"{name} is not YAML: {cut(str(error))}") from None
+        raise ConfigError(f"{name} is not YAML: {cut(str(error))}; leave out the tag (`!!...`) before it") from None
     if not isinstance(values, dict):  # Snakemake refuses it too, without its name
         empty = "; it is empty" if values is None else ""
         raise ConfigError(f"{name}: keys are expected at the top, as in `seed: 0`{empty}")

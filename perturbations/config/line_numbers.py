@@ -16,11 +16,11 @@ COMMAND_LINE = "command line"
 LineOfKey = tuple[int, int, str]
 """Where a key is written: the source's number, later ones replace earlier ones; the line, from 1; the source's name.
 
-Of the command line, the line is 0.
+A key of the command line has the line 0.
 """
 
 ORIGIN: LineOfKey = (-1, 0, "")
-"""Of what is written nowhere: before all lines."""
+"""The place of what is written nowhere: before all lines."""
 
 
 def prefix(place: LineOfKey) -> str:
@@ -53,7 +53,7 @@ class LinesOfKeys:
     def given(self, raw: object) -> LinesOfKeys:
         """The places where `raw` was read: values that are not those of the files are the command line's.
 
-        Of a module, `raw` may be a section of its user's file. Nowhere, where `raw` is neither.
+        In a module, `raw` may be a section of its user's file. If `raw` is neither, the places are `NOWHERE`.
         """
         section = next((name for name, values in self.values.items() if values and values == raw), None)
         if section is not None:

@@ -56,6 +56,30 @@ def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
     return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{hint}"
 
 
+def another_kind(name: str) -> str:
+    """What a name is that stands where another kind of name is expected, and how it is written; empty of no name.
+
+    The end of a message about a suite in place of a perturbation, a perturbation in place of a suite, or an adapter.
+    """
+    alone = name.rpartition("/")[2]
+    entries = [entry for entry in suite_registry.perturbations() if entry.name == alone]
+    if entries:
+        forms = [_FORMS_OF_NAMES[entry.kind].format(suite=entry.suite, name=alone) for entry in entries]
+        return f"; it is a perturbation of {' and '.join(entry.suite for entry in entries)}: {' or '.join(forms)}"
+    if name in suite_registry.suites():
+        return f"; it is a suite: suites: {{{name}: {{}}}}"
+    if name in datasets.adapters():
+        return f"; it is an adapter: datasets: {{{name}: {{adapter: {name}, ...}}}}"
+    return ""
+
+
+_FORMS_OF_NAMES = {
+    "video": "suites: {{{suite}: {{perturbations: [{name}]}}}}",
+    "text": "suites: {{{suite}: {{captions: {{perturbations: [{name}]}}}}}}",
+}
+"""How a perturbation of videos is written, and one of captions."""
+
+
 def of_datasets(config: Config) -> list[Problem]:
     """Names that are taken, paths that an adapter needs or does not take, and donors that there are not."""
     problems: list[Problem] = []
@@ -64,20 +88,31 @@ def of_datasets(config: Config) -> list[Problem]:
             text = unknown(dataset.donors, config.datasets, "unknown dataset")
             problems.append((("datasets", name, "donors"), text))
         if name in manifest_paths.RESERVED:
-            text = "the workflow has a folder or a rule of this name; choose another"
+            text = f"the workflow has a folder or a rule of this name; choose another, such as {name}_clips"
             problems.append((("datasets", name), text))
         adapter = datasets.get(dataset.adapter)
         for key in adapter.needs:
             if getattr(dataset, key) is None:
-                problems.append((("datasets", name, key), f"the adapter '{dataset.adapter}' needs it"))
+                problems.append((("datasets", name, key), _needed(adapter, key)))
         for key in _OF_SOME_ADAPTERS:
             given = key in dataset.model_fields_set and getattr(dataset, key) is not None
             if given and key not in adapter.takes:
                 having = ", ".join(other.name for other in datasets.adapters().values() if key in other.takes)
                 problems.append(
-                    (("datasets", name, key), f"only datasets of {having} have this key, not of '{dataset.adapter}'")
+                    (
+                        ("datasets", name, key),
+                        f"only datasets of {having} have this key, not of '{dataset.adapter}': leave it out",
+                    )
                 )
     return problems
+
+
+def _needed(adapter: datasets.Adapter, key: str) -> str:
+    """That an adapter needs a path, and how it is written."""
+    forms = {"annotations": f"FILE`, {adapter.annotations}", "videos": "FOLDER`", "ids": "FILE`, one id per line"}
+    own = "; clips without captions: `perturb init FOLDER --videos CLIPS` writes a table"
+    is_own = key == "annotations" and not adapter.reference
+    return f"the adapter '{adapter.name}' needs it: `{key}: {forms[key]}{own if is_own else ''}"
 
 
 _OF_SOME_ADAPTERS = ("ids", "columns", "captions", "clips")
@@ -91,13 +126,14 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
         key = ("suites", name)
         if name not in suite_registry.suites():
             known = list(suite_registry.suites())
-            text = f"unknown suite; known: {', '.join(known)}{did_you_mean(name, known)}"
+            text = f"unknown suite; known: {', '.join(known)}{another_kind(name) or did_you_mean(name, known)}"
             problems.append((key, text))
             continue
         suite = suite_registry.suite(name)
         if wanted.draw is not None and not suite.draws_by_choice:
             choosing = ", ".join(name for name, other in suite_registry.suites().items() if other.draws_by_choice)
-            problems.append(((*key, "draw"), f"the paper says what is drawn; a choice for: {choosing}"))
+            text = f"the paper says what is drawn: leave it out; only {choosing} leaves the choice"
+            problems.append(((*key, "draw"), text))
         variant = wanted.variant or suite.variants[0]
         if variant not in suite.variants:
             allowed = " or ".join(f"'{name}'" for name in suite.variants)
@@ -110,25 +146,22 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
 
 def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[suite_registry.Perturbation]) -> list[Problem]:
     known = {entry.name: entry for entry in entries if entry.kind == "video"}
-    problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known, "video")
+    problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known)
     problems += _of_parameters((*key, "parameters"), wanted.parameters, known, wanted.perturbations)
     texts = {entry.name: entry for entry in entries if entry.kind == "text"}
     captions, key = wanted.captions, (*key, "captions")
-    problems += _unknown_names((*key, "perturbations"), captions.perturbations, texts, "text")
+    problems += _unknown_names((*key, "perturbations"), captions.perturbations, texts)
     return problems + _of_parameters((*key, "parameters"), captions.parameters, texts, captions.perturbations)
 
 
-def _unknown_names(
-    key: Key, wanted: str | Sequence[str], known: Iterable[str], kind: suite_registry.Medium
-) -> list[Problem]:
+def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str]) -> list[Problem]:
     names = [] if isinstance(wanted, str) else list(wanted)
     known = list(known)
     problems: list[Problem] = []
     for index, name in enumerate(names):
         if name not in known:
-            having = [entry.suite for entry in suite_registry.perturbations(None, kind) if entry.name == name]
-            hint = f"; it is a perturbation of {' and '.join(having)}" if having else ""
-            problems.append(((*key, str(index)), unknown(name, known) + hint))
+            near = name.rpartition("/")[2] in known  # `mlvp/fog`
+            problems.append(((*key, str(index)), unknown(name, known) + ("" if near else another_kind(name))))
     return problems
 
 
@@ -150,7 +183,8 @@ def _of_parameters(
         for severity, values in by_severity.items():
             if severity not in known[name].severities:
                 has = list(known[name].severities)
-                problems.append(((*own, str(severity)), f"no severity {severity}; it has {has}"))
+                text = f"no severity {severity}; it has {has}: {name}: {{{has[-1]}: {{...}}}}"
+                problems.append(((*own, str(severity)), text))
                 continue
             complete = {**known[name].parameters(severity), **values}
             for line in suite_registry.parameter_problems(known[name], complete):
@@ -204,7 +238,8 @@ def not_configured(
 def not_among(name: str, what: str, known: Iterable[str]) -> str:
     """That a name is not among the known ones, and which of them may have been meant."""
     names = list(known)
-    return f"{short(name)} is not among `{what}`: {', '.join(names)}{did_you_mean(name, names)}"
+    hint = did_you_mean(name, names) or (another_kind(name) if what == "suites" else "")
+    return f"{short(name)} is not among `{what}`: {', '.join(names)}{hint}"
 
 
 def of_backends(config: Config) -> list[Problem]:
@@ -212,7 +247,8 @@ def of_backends(config: Config) -> list[Problem]:
     problems = []
     storage = config.storage
     if storage.tier != "frames" and "num_frames" in storage.model_fields_set:
-        problems.append(problem("storage.num_frames", f"only the tier 'frames' has this key, not '{storage.tier}'"))
+        text = f"only the tier 'frames' has this key, not '{storage.tier}': leave it out, or write `tier: frames`"
+        problems.append(problem("storage.num_frames", text))
     for variant, kind in used_guides(config):
         lines = guides.get(kind).problems(config.backends.guide_settings(variant=variant))
         problems += [problem(key, text) for key, _, text in (line.partition(": ") for line in lines)]
@@ -244,6 +280,14 @@ def wants_text(error: ValidationError) -> set[Key]:
     return {_key_of(item) for item in items if item["type"] in ("string_type", "path_type")}
 
 
+_RENAMED = {
+    "evaluation.pretrained": "model",
+    "evaluation.models.backbone": "model",
+    "evaluation.models.pretrained": "model",
+}
+"""Keys that had another name before, and their new one."""
+
+
 def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
     """What pydantic finds wrong, one problem per key; `schema` is that of the configuration."""
     # A list whose items are wrong is also reported as too short.
@@ -256,7 +300,10 @@ def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
     for key, items in by_key.items():
         if items[0]["type"] == "literal_error" and any(other[:-1] == key for other in by_key):
             continue  # it is a list, whose members are wrong
-        if items[0]["type"] == "extra_forbidden":
+        new = _RENAMED.get(".".join(part for part in key if not part.isdigit()))
+        if items[0]["type"] == "extra_forbidden" and new is not None:
+            problems.append((key, f"is called `{new}` since 1.0: write `{new}: ...`"))
+        elif items[0]["type"] == "extra_forbidden":
             keys = _known_keys(_nodes(schema, _parts(items[0])[:-1]), schema)
             known = "" if key[:-1] in listed else f"; known: {cut(', '.join(keys), 1000)}"  # once per object
             listed.add(key[:-1])
@@ -289,7 +336,8 @@ def _told(items: Sequence[ErrorDetails], schema: _Schema) -> str:
     nodes = _nodes(schema, _parts(items[0]))
     if kind in ("missing", "union_tag_not_found"):
         described = [node["description"] for node in nodes if "description" in node]
-        return "is missing" + (f"; it says {described[0]}" if described else "")
+        form = _FORMS.get(str(items[0]["loc"][-1]) if kind == "missing" else "adapter", "")
+        return "is missing" + (f"; it says {described[0]}" if described else "") + form
     if own := [str(item["ctx"]["error"]) for item in items if item["type"] == "value_error"]:
         return "; or: ".join(dict.fromkeys(own))
     if kind == "union_tag_invalid":
@@ -327,6 +375,13 @@ def _meant(item: ErrorDetails, value: str, choices: Sequence[str], schema: _Sche
     return f"; {short(value)} is of the key `{keys[0]}`" if keys and choices else ""
 
 
+_FORMS = {
+    "datasets": ", as in `datasets: {mine: {adapter: folder, annotations: captions.csv, videos: clips}}`",
+    "suites": ", as in `suites: {mlvp: {perturbations: [fog]}}`",
+    "adapter": ", as in `adapter: folder`",
+}
+"""How keys are written that have no default."""
+
 _PATTERNS = {
     f"^{manifest_paths.NAME}$": "a name of lower-case letters, digits and _ that begins with a letter",
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "a name of letters, digits, dots, _ and - that begins with a letter or digit",
@@ -347,7 +402,8 @@ def _allowed(item: ErrorDetails, schema: _Schema) -> str:
         return f"a list: [{value}]" if fits else "a list of whole numbers, such as [1, 3]" if whole else "a list"
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         keys = _known_keys(_nodes(schema, _parts(item)), schema)
-        return "a mapping of keys to values" + (f" ({cut(', '.join(keys))})" if keys else "")
+        form = _FORMS.get(str(item["loc"][-1]), "") if len(item["loc"]) == 1 else ""
+        return "a mapping of keys to values" + (f" ({cut(', '.join(keys))})" if keys else form)
     if kind == "string_type":
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return f"a text, with quotes: '{cut(str(value))}'" if number else "a text"

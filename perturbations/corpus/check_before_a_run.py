@@ -68,9 +68,8 @@ def check(config: Config, works: Sequence[TargetWork]) -> Report:
     report.errors += _unwritable()
     _models(config, scenarios, report)
     for key, own in config.evaluation.each_model() if evaluated else ():
-        if own.pretrained is not None:
-            name = "backbone" if config.evaluation.models else "pretrained"
-            report.errors += _absent(config, f"{key}{name}", own.pretrained)
+        if own.model is not None:
+            report.errors += _absent(config, f"{key}model", own.model)
     return report
 
 
@@ -87,7 +86,7 @@ def _clips(config: Config, name: str, must: bool, report: Report) -> dict[str, l
     missing = sum(entry.status == MISSING for entry in rejected)
     described = config.datasets[dataset_of(name)]
     noun = shown.in_words_of("clip", pictures=described.has_pictures)
-    found, every = sum(map(len, shards.values())) - len(damaged), sum(map(len, shards.values())) + len(rejected)
+    present, every = sum(map(len, shards.values())) - len(damaged), sum(map(len, shards.values())) + len(rejected)
     allowed = config.max_failed_items_of(dataset_of(name))
     lacking = (
         (missing, "missing"),
@@ -95,9 +94,9 @@ def _clips(config: Config, name: str, must: bool, report: Report) -> dict[str, l
         (len(rejected) - missing, "wrong in the annotations"),
     )
     if datasets.get(described.adapter).synthetic:
-        report.lines.append(f"{name}: {shown.plural(found, noun)} to generate")
+        report.lines.append(f"{name}: {shown.plural(present, noun)} to generate")
     else:
-        counts = [f"{found:,} of {shown.plural(every, noun)} found", *(f"{n:,} {what}" for n, what in lacking if n)]
+        counts = [f"{present:,} of {shown.plural(every, noun)} found", *(f"{n:,} {what}" for n, what in lacking if n)]
         report.lines.append(f"{name}: {', '.join(counts)} ({allowed:,} may be missing or damaged: max_failed_items)")
     reasons = [f"{entry.item_id!r}: {cut(str(entry.error))}" for entry in rejected]
     reasons += [f"{clip.item_id!r}: {clip.path}: {damaged[clip.path]}" for clip in unread if clip.path in damaged]

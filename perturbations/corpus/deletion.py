@@ -13,8 +13,8 @@ from pathlib import Path
 
 from perturbations.base import storage, tars
 from perturbations.base.errors import ManifestError, cut
+from perturbations.corpus.row_checks import Checked, MadeRow
 from perturbations.corpus.store import journal
-from perturbations.corpus.verification import Checked, MadeRow
 from perturbations.manifest import files, locations, manifest_paths
 from perturbations.manifest.row_kinds import FILES
 from perturbations.manifest.rows import AnalysisRow, SourceRow, VideoRow
@@ -49,7 +49,7 @@ def delete(checked: Checked) -> list[Path]:
 def _with_markers(root: Path, file: Path) -> Iterator[Path]:
     """A file that is of no use, and the markers of jobs that would take it for sound: without them, the jobs run again.
 
-    Of a journal, the lines that no job wrote.
+    A journal stays; its lines that no job wrote are removed.
     """
     if file.suffix == ".jsonl" and not storage.is_leftover(file):
         journal.forget(file, ())

@@ -6,14 +6,19 @@ Snakemake sends all its output as records of one logger; the `event` of a record
 from __future__ import annotations
 
 import logging
+import os
+import re
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from perturbations.base import progress, shown
+from perturbations.corpus import slurm_jobs
+from perturbations.corpus.slurm_jobs import SubmittedJob
 
 _EVERY_S = 60.0
 """Seconds after which a line says how far the run is."""
@@ -22,20 +27,36 @@ _PER_JOB = ("Select jobs to execute", "Execute ", "RuleException:\nCalledProcess
 """How the lines begin that Snakemake prints for every few jobs, and for each that fails, under all kinds of quiet."""
 
 
-def add_to(logger: logging.Logger) -> None:
-    """Let Snakemake's logger print these lines, and not a line per job; once, also where modules share the logger."""
+_LogState = tuple[str, int, int, int]
+_SUBMITTED = re.compile(r"Job (\S+) has been submitted with SLURM jobid (\S+) ")
+_RUN = "SLURM run ID: "
+"""What the Slurm plugin says, which has no `event`."""
+
+
+def add_to(logger: logging.Logger, stop: Callable[[str], None]) -> None:
+    """Let Snakemake's logger print these lines, and not a line per job; once, also where modules share the logger.
+
+    `stop` ends a run with an error.
+    """
     if any(isinstance(handler, RunLines) for handler in logger.handlers):
         return
     for handler in logger.handlers:
         handler.addFilter(lambda record: not record.getMessage().startswith(_PER_JOB))
-    logger.addHandler(RunLines())
+    logger.addHandler(RunLines(stop))
 
 
 class RunLines(logging.Handler):
-    """Prints the jobs of a run or a dry run once, a line per minute, and a line per failed job."""
+    """Prints the jobs of a run or a dry run once, a line per minute, and a line per failed job.
 
-    def __init__(self) -> None:
+    On Slurm, it also says why jobs wait.
+    """
+
+    def __init__(self, stop: Callable[[str], None]) -> None:
         super().__init__()
+        self._stop = stop
+        self._logs: dict[str, SubmittedJob] = {}
+        self._before: dict[str, list[_LogState | None]] = {}
+        self._watch: slurm_jobs.Watch | None = None
         self._jobs = ""
         self._begun = self._total = 0
         self._last_s = time.monotonic()
@@ -50,26 +71,72 @@ class RunLines(logging.Handler):
             self._print(f"{shown.plural(self._total, 'job')}: {self._jobs}")
         elif event == "job_started":  # under quiet profiles, Snakemake says nothing of finished ones
             self._begun += len(fields["jobs"])
+            if self._watch:
+                self._watch.begin()
             if time.monotonic() - self._last_s > _EVERY_S:
                 self._print(f"started {self._begun:,} of {shown.plural(self._total, 'job')}")
+        elif event == "job_info":
+            job_id = str(fields["jobid"])
+            self._logs[job_id] = SubmittedJob(fields["rule_name"], fields["log"])
+            self._before[job_id] = [_state(log) for log in fields["log"]]
         elif event == "job_error":
-            reason = _reason(fields["log"], fields["rule_msg"] or "")
+            # A job that never ran has left the log of an earlier one.
+            before = self._before.get(str(fields.get("jobid")), ())
+            written = [log for log in fields["log"] if (_state(log) or log) not in before]
+            reason = _reason(fields["rule_name"], fields["log"], written, fields["rule_msg"] or "")
             self._print(f"a job of {fields['rule_name']} failed: {shown.line(reason)} ({', '.join(fields['log'])})")
         elif event == "group_error":
-            rules = ", ".join(job["rule_name"] for job in fields["job_error_info"])
-            self._print(f"a group of jobs failed: {rules}: {shown.line(str(fields['msg']))}")
+            self._print(_failed_group(fields))
+        elif event is None:
+            self._follow_slurm(record.getMessage())
+
+    def _follow_slurm(self, message: str) -> None:
+        """Watch the run's jobs, as the plugin names them."""
+        if message.startswith(_RUN):
+            self._watch = slurm_jobs.Watch(message.removeprefix(_RUN), self._print, self._stop)
+            self._watch.start()
+        elif self._watch and (submitted := _SUBMITTED.match(message)):
+            self._watch.submitted(submitted[2], self._logs.get(submitted[1], SubmittedJob("a group", ())))
 
     def _print(self, line: str) -> None:
         self._last_s = time.monotonic()
         print(line, file=sys.stderr, flush=True)
 
 
-def _reason(logs: Sequence[str], message: str) -> str:
-    """Why a job failed: its own error, or what the executor says, such as `sbatch`, or the last line of its log."""
-    errors = filter(None, (progress.error_of(Path(log)) for log in logs))
+def _state(log: str) -> _LogState | None:
+    """What changes when a job writes its log; None where there is none."""
+    try:
+        status = os.stat(log)
+    except OSError:
+        return None
+    return log, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _reason(rule: str, logs: Sequence[str], written: Sequence[str], message: str) -> str:
+    """Why a job failed: its own error, Slurm's, or what the executor says, or the last line of the logs that it wrote.
+
+    The last log of a job on Slurm is Slurm's. Its error goes into the job's own, too.
+    """
+    errors = filter(None, (progress.error_of(Path(log)) for log in written))
+    if error := next(errors, None):
+        return error
+    if "SLURM" in message and (of_slurm := slurm_jobs.reason_of_end(rule, Path(logs[-1]) if logs else None, message)):
+        slurm_jobs.note(SubmittedJob(rule, logs), of_slurm)
+        return of_slurm
     ended = " ".join(takewhile(lambda line: not line.startswith(" "), message.splitlines()))  # then, the whole call
-    last = next(filter(None, (progress.last_line(Path(log)) for log in logs)), _silent(logs))
-    return next(errors, ended or last)
+    last = next(filter(None, (progress.last_line(Path(log)) for log in written)), _silent(logs))
+    return ended or last
+
+
+def _failed_group(fields: Mapping[str, Any]) -> str:
+    """The line of a group of jobs that failed; Slurm's error goes into the logs of those that are not finished."""
+    jobs, logs = fields["job_error_info"], [log for log in fields.get("aux_logs", ()) if log]
+    rules = ", ".join(sorted({job["rule_name"] for job in jobs}))
+    reason = slurm_jobs.reason_of_end(jobs[0]["rule_name"], Path(logs[-1]), "") if logs else None
+    for job in jobs if reason else ():
+        if not all(Path(output).exists() for output in job["output"]):
+            slurm_jobs.note(SubmittedJob(job["rule_name"], job["log"]), str(reason))
+    return f"a group of jobs failed: {rules}: {shown.line(reason or str(fields['msg']))}"
 
 
 def _silent(logs: Sequence[str]) -> str:

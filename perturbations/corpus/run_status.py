@@ -1,6 +1,6 @@
 """How far the runs in a folder are, and what failed: counted in the files of jobs, also while these are written.
 
-A stage is done where every part of a shard is there, and the files of its clips. Of a part that is not there yet, the
+A stage is done where every part of a shard is there, and the files of its clips. If a part is not there yet, the
 finished clips are those of its journal. Files of a run of another configuration count as long as their lists are there.
 """
 
@@ -22,7 +22,7 @@ from perturbations.manifest import files, manifest_paths
 from perturbations.manifest.rows import SourceRow
 
 _VERSION = 3
-"""Of the JSON document; it changes when a key changes its meaning or goes."""
+"""The version of the JSON document; it changes when a key changes its meaning or goes."""
 
 _MOST_ITEMS, _MOST_LINES, _LONGEST = 3, 10, 120
 """Items of a failure and failures of one kind that are listed, and letters of a reason."""
@@ -76,9 +76,7 @@ def _stages(root: Path, name: str, failed: list[_Failed]) -> Iterator[_Stage]:
 
     def parts_of_suites(kind: str, shards: Iterable[str]) -> Iterator[tuple[str, int, list[Path]]]:
         """Each suite of videos or texts, the number of its planned scenarios, and their parts."""
-        for plan in sorted(
-            (root / manifest_paths.WORK / name).glob(manifest_paths.in_dataset(f"{kind}_recipes", suite="*"))
-        ):
+        for plan in sorted(root.glob(manifest_paths.at(f"{kind}_recipes", dataset=name, suite="*"))):
             suite = plan.relative_to(root / manifest_paths.WORK / name).parts[0]
             pairs = [dict(zip(("perturbation", "severity"), key.split("/"), strict=True)) for key in _planned(plan)]
             parts = [path(f"{kind}_part", suite=suite, shard=shard, **pair) for pair in pairs for shard in shards]
@@ -102,7 +100,7 @@ def _stages(root: Path, name: str, failed: list[_Failed]) -> Iterator[_Stage]:
 
 def _planned(plan: Path) -> Iterable[str]:
     try:
-        return clip_lists.read_recipes(plan)
+        return clip_lists.read_texts(plan)
     except ManifestError:
         return ()
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any, Self, TypeVar
 
-from perturbations.base import storage
 from perturbations.manifest.rows import COMPLETE, ClipRow, TextRow
+from perturbations.media import profiles
 
 _Row = TypeVar("_Row", bound=ClipRow | TextRow)
 
@@ -93,4 +93,4 @@ class Tally:
     @property
     def has_pictures(self) -> bool:
         """Whether the clips are pictures."""
-        return self.first is not None and storage.is_picture(self.first.source_path)
+        return self.first is not None and profiles.is_picture(self.first.source_path)

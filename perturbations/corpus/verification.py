@@ -1,16 +1,16 @@
 """`perturb verify`: whether every row and every stored file of a corpus is still what a run made.
 
 A manifest has its own SHA-256, a run keeps those of the manifests that it wrote, and rows have the size and the SHA-256
-of every file. With `render`, clips and captions are made again and compared. `deleting` removes what is wrong.
+of every file. With `render`, clips and captions are made again and compared.
+`perturbations.corpus.deletion` removes what is wrong.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -21,19 +21,16 @@ from perturbations.base.errors import BackendError, ManifestError, MediaError, T
 from perturbations.base.progress import Tick
 from perturbations.corpus.plan import recipe
 from perturbations.corpus.render.clean_clips import source_of
+from perturbations.corpus.row_checks import Checked, Finding, StoredRow, check_rows, finding_of, name_of
 from perturbations.corpus.store import parts, stored_clip
 from perturbations.corpus.store.parts import CorpusParts
-from perturbations.manifest import files, locations, manifest_paths, provenance, sets, skipped
-from perturbations.manifest.columns import columns_of
-from perturbations.manifest.companions import companion
+from perturbations.manifest import files, locations, manifest_paths, provenance, skipped
 from perturbations.manifest.rows import (
     ANALYSES,
-    CAPTIONS,
     COMPLETE,
     SOURCES,
     TEXTS,
     VIDEOS,
-    AnalysisRow,
     CaptionRow,
     RowKind,
     SourceRow,
@@ -44,60 +41,6 @@ from perturbations.manifest.rows import (
 LEFTOVER = "a write that was interrupted left it"
 AGAIN = "made again, "
 _OTHER_FILE = "the file has"
-_SHOWN = 5  # missing rows of a manifest
-
-StoredRow = SourceRow | VideoRow | AnalysisRow
-"""A row that names a file."""
-
-MadeRow = VideoRow | AnalysisRow | TextRow
-"""A row of what a job made."""
-
-
-Finding = dict[str, str]
-"""A `problem` in words, the `file` or manifest that has it, and the `row`; "" of the whole file."""
-
-
-def finding_of(place: Path, problem: str, row: str = "") -> Finding:
-    """A finding."""
-    return {"file": str(place), "row": row, "problem": problem}
-
-
-def line_of(finding: Finding) -> str:
-    """A finding in a line."""
-    return ": ".join(filter(None, (finding["file"], finding["row"], finding["problem"])))
-
-
-@dataclass
-class Checked:
-    """The result of one manifest, or of a folder of clips or parts.
-
-    Attributes:
-        path: the manifest, or the folder.
-        root: of the tree that it lies in; its own folder where it lies in none.
-        kind, fields: what `layout` calls its place in the tree, and the fields of that; empty where it has no place.
-        rows, incomplete: the number of its rows, and of those that are quarantined or missing.
-        findings: what is wrong.
-        notes: what could not be compared, and what the run left out.
-        is_edited: whether the manifest itself is not what was written, or has rows of other clips.
-        wrong: the rows of clips, analyses and captions that have to be made again, and of sources that are others now.
-        left: files of jobs that are of no use: of interrupted writes, of earlier configurations, and damaged ones.
-    """
-
-    path: Path
-    root: Path
-    kind: str = ""
-    fields: Mapping[str, str] = field(default_factory=dict)
-    rows: int = 0
-    incomplete: int = 0
-    findings: list[Finding] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    is_edited: bool = False
-    wrong: list[MadeRow | SourceRow] = field(default_factory=list)
-    left: list[Path] = field(default_factory=list)
-
-    def add(self, problem: str, subject: str = "", place: Path | None = None) -> None:
-        """Add a finding, of the manifest unless it is of another `place`."""
-        self.findings.append(finding_of(place or self.path, problem, subject))
 
 
 def manifests_in(path: Path) -> list[Path]:
@@ -202,7 +145,7 @@ def check_manifest(path: Path, *, render: bool = False, jobs: int = 1, stall_lim
 def _place(path: Path) -> tuple[Path, str, dict[str, str]]:
     """The root of the tree that a manifest lies in, what `layout` calls it there, and its fields.
 
-    Of one that lies in no tree, its folder and no name.
+    A manifest in no tree has its folder and no name.
     """
     path = locations.lying(path)
     tree = manifest_paths.in_tree(path)
@@ -230,90 +173,8 @@ def _read(checked: Checked) -> tuple[RowKind[Any] | None, Sequence[Any] | None, 
         checked.is_edited = True
         checked.add(str(error).removeprefix(f"{path} "))
         return None, None, {}
-    _check_set(checked, kind, rows, about)
+    check_rows(checked, kind, rows, about)
     return kind, None if checked.is_edited else rows, about
-
-
-# --- rows ------------------------------------------------------------------------------------------------------------
-
-
-def _check_set(checked: Checked, kind: RowKind[Any], rows: Sequence[Any], about: Mapping[str, Any]) -> None:
-    """Each key once and in order; listed x scenarios; as many listed items as the metadata says."""
-    problems: list[tuple[str, str]] = []
-    owner = {name: value.partition("/")[0] for name, value in checked.fields.items() if name in ("dataset", "suite")}
-    own = {name: value for name, value in owner.items() if name in {column.name for column in columns_of(kind.row)}}
-    others = {f"it is of the {name} {about[name]!r}" for name in own if str(about.get(name, own[name])) != own[name]}
-    items, scenarios, complete = set(), set(), Counter[str]()
-    item_column = "caption_id" if kind == TEXTS else "item_id"
-    before: tuple[Any, ...] = ()
-    for row in rows:
-        key = tuple((value is not None, value) for value in values(row, kind.key))
-        if before and key <= before:
-            problem = "the row is there twice" if key == before else "the row is not in its place"
-            problems.append((name_of(row, kind.key), problem))
-        before = key
-        for name, value in own.items():
-            if getattr(row, name) not in (value, None):
-                others.add(f"it has rows of the {name} {getattr(row, name)!r}")
-        is_complete = getattr(row, "status", COMPLETE) == COMPLETE
-        checked.incomplete += not is_complete
-        if kind in (VIDEOS, TEXTS):
-            items.add(getattr(row, item_column))
-            scenarios.add((row.perturbation, row.severity))
-            complete[row.item_id] += is_complete
-    try:
-        if kind == SOURCES:
-            problems += _other_counts(about, sets.of_sources(rows))
-        elif kind == VIDEOS and (sources := companion(checked.path, SOURCES)):
-            listed = {row.item_id for row in sources if row.status == COMPLETE}
-            problems += _missing(rows, item_column, listed, items, scenarios)
-            described = about.get(sets.SET)
-            count = described.get("scenarios", 0) if isinstance(described, dict) else 0
-            problems += _other_counts(about, sets.of_counts(sources, complete, count))
-        elif kind == TEXTS and (captions := companion(checked.path, CAPTIONS)):
-            problems += _missing(rows, item_column, {row.caption_id for row in captions}, items, scenarios)
-        problems += [("", problem) for problem in sets.contradictions(checked.path, kind, rows, about)]
-    except ManifestError as error:  # which is a finding of that manifest
-        checked.notes.append(f"its rows are not compared with the listed ones: {error}")
-    problems += [("", f"{problem}, and lies where those of {own} do") for problem in sorted(others)[:_SHOWN]]
-    for subject, problem in problems:
-        checked.is_edited = True
-        checked.add(problem, subject)
-
-
-def _other_counts(about: Mapping[str, Any], counted: sets.Listed) -> Iterator[tuple[str, str]]:
-    if about.get(sets.SET) != counted.columns():
-        yield "", f"its metadata says {about.get(sets.SET)}, and its rows give {counted.columns()}"
-
-
-def _missing(
-    rows: Sequence[Any], name: str, listed: set[str], items: set[str], scenarios: set[tuple[str, int]]
-) -> Iterator[tuple[str, str]]:
-    """Differences from one row per listed clip or caption and scenario, whose keys are known to be there once."""
-    for item in sorted(items - listed):
-        yield item, "its rows are unexpected: it is not listed as complete"
-    if len(rows) < len(listed) * len(scenarios):
-        there = {(getattr(row, name), row.perturbation, row.severity) for row in rows}
-        missing = sorted({(item, *scenario) for item in listed for scenario in scenarios} - there)
-        for item, perturbation, severity in missing[:_SHOWN]:
-            yield f"{item} {perturbation} {severity}", "the row is missing"
-        if len(missing) > _SHOWN:
-            yield "", f"{len(missing) - _SHOWN} more rows are missing"
-
-
-def name_of(row: object, key: Sequence[str]) -> str:
-    """A row's key in readable form: `video7 fog 3`."""
-    return " ".join(_plain(value) for value in values(row, key))
-
-
-def _plain(value: object) -> str:
-    text = str(value)
-    return text if text and text.isprintable() and " " not in text else repr(text)
-
-
-def values(row: object, names: Sequence[str]) -> tuple[object, ...]:
-    """The values of some columns of a row."""
-    return tuple(getattr(row, name) for name in names)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -433,7 +294,7 @@ def _check_clips(
 
 def _render_captions(checked: Checked, kind: RowKind[TextRow], rows: Sequence[TextRow]) -> None:
     """Make the captions of each scenario again, and compare their texts."""
-    from perturbations.corpus.captions import caption_rows
+    from perturbations.corpus.captions import pipeline
 
     for text, group in groupby(rows, key=lambda row: row.recipe):
         members = [*group]
@@ -442,7 +303,7 @@ def _render_captions(checked: Checked, kind: RowKind[TextRow], rows: Sequence[Te
             for row in members
         ]
         try:
-            again = [*caption_rows.run(recipe.parse_text(text), members[0].dataset, listed)]
+            again = [*pipeline.rows_of(recipe.parse_text(text), members[0].dataset, listed)]
         except (BackendError, ToolError) as error:
             checked.notes.append(f"not made again: {shown.plural(len(members), 'caption')}: {error}")
             continue

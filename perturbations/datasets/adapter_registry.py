@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Union
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Union
 
 from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
@@ -16,11 +16,15 @@ from perturbations.base.settings import MOST_ITEMS, Strict, Whole
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
 from perturbations.text.languages import SCRIPTS
 
+if TYPE_CHECKING:
+    from perturbations.datasets.composed_table import ComposedEntry
+
 _OWN = {
     **plugins.in_package(
         "perturbations.datasets",
-        *("activitynet", "coco", "didemo", "egocvr", "flickr30k", "folder", "lsmdc", "msrvtt", "msvd", "pictures"),
-        *("webvid_covr", "youcook2"),
+        *("activitynet", "carebench", "coco", "composed_table", "covr_r", "dense_webvid_covr", "didemo", "dream_1k"),
+        *("egocvr", "fine_cvr", "flickr30k", "folder", "lovr", "lsmdc", "msrvtt", "msvd", "omni_cvr", "pictures"),
+        *("tf_covr", "webvid_covr", "youcook2"),
     ),
     **plugins.in_package(
         "perturbations.questions.adapters",
@@ -140,6 +144,11 @@ def _needs_spans(dataset: Dataset) -> str | None:
     return None if dataset.has_spans else "its items are whole videos, and a split needs several clips of each video"
 
 
+def _no_further_files(dataset: Dataset) -> Sequence[Path]:
+    """Most datasets have one file of annotations."""
+    return ()
+
+
 class FamilyMember(NamedTuple):
     """A clip of a family, whose clips differ in their motion or colour alone, and its caption, which names both.
 
@@ -182,6 +191,11 @@ class Adapter:
         questions: whether its entries are questions of multiple choice, which the collector is given too.
         takes_folder: whether the annotations may be a folder of files.
         whole: a function of the dataset: why its items are whole videos, not parts; None where they are parts.
+        queries: of composed retrieval, the function (dataset, collector) that yields the queries of the annotations.
+        further_files: a function of the dataset: annotation files beside the main one.
+        gallery: of composed retrieval, the gallery in which the authors evaluate, or a function of the dataset that
+            returns it; empty where the annotations bring one, or there are no authors.
+        source_in_gallery: of composed retrieval, whether the authors leave the query's own clip in the gallery.
     """
 
     name: str
@@ -204,6 +218,10 @@ class Adapter:
     questions: bool = False
     takes_folder: bool = False
     whole: Callable[[Dataset], str | None] = _needs_spans
+    queries: Callable[[Dataset, Collector], Iterable[ComposedEntry]] | None = None
+    further_files: Callable[[Dataset], Sequence[Path]] = _no_further_files
+    gallery: str | Callable[[Dataset], str] = ""
+    source_in_gallery: bool = False
 
 
 @plugins.cached

@@ -61,6 +61,7 @@ ADAPTER = Adapter(
     annotations="egocvr_annotations.csv or egocvr_annotations_gallery.csv, and egocvr_data.csv",
     published="2,295 queries; 10,666 clips of 624 long videos in 12,526 rows",
     settings=EgoCvr,
+    further_files=lambda dataset: (pool_of(dataset),),
     gender=False,
     read=read,
 )

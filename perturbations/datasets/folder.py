@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from copy import copy
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from perturbations.base.errors import AnnotationError, cut
+from perturbations.base.errors import AnnotationError, cut, short
 from perturbations.base.storage import composed
 from perturbations.datasets.adapter_registry import Adapter, ColumnsSection, Dataset, annotations_of, get, split_of
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at
@@ -25,19 +26,45 @@ from perturbations.datasets.parsing import (
     seconds,
     table,
 )
+from perturbations.manifest.attributes import named
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """A table of captions; rows that share an id are captions of one item, and so are the texts of a list."""
-    columns = dataset.columns
-    required = [name for name in columns.model_dump().values() if name]
-    names = (columns.item_id, [columns.caption])
-    rows = _rows(annotations_of(dataset), list(dict.fromkeys(required)), *names, split_of(dataset))
+    path, columns, split = annotations_of(dataset), dataset.columns, split_of(dataset)
+    names = _header(path)
+    rows: Rows = ()
+    if not names:  # of JSON, whose first entry tells
+        rows = iter(_rows(path, (), columns.item_id, [columns.caption], split))
+        first = list(islice(rows, 1))
+        rows, names = chain(first, rows), [*first[0][1]] if first and isinstance(first[0][1], dict) else ["caption"]
+    columns, has_captions = _columns_of(names, columns)
+    if not rows:
+        required = [name for role, name in columns.model_dump().items() if name and (has_captions or role != "caption")]
+        rows = _rows(path, list(dict.fromkeys(required)), columns.item_id, [columns.caption], split, names)
+    if not has_captions:
+        rows = ((where, {columns.caption: "", **row} if isinstance(row, dict) else row) for where, row in rows)
     add_rows(rows, columns, get(dataset.adapter).extensions, collector)
 
 
+def _columns_of(names: Sequence[str], columns: ColumnsSection) -> tuple[ColumnsSection, bool]:
+    """What the columns of a table with these names mean, and whether it has captions; `columns` is the configured.
+
+    Where the configuration names no column of ids and the table has no `item_id`, the names of files are the ids. Where
+    it names none of captions and the table has none with a usual name, there are no captions.
+    """
+    usual = {name.strip().lower().replace(" ", "_") for name in names}
+    if "item_id" not in columns.model_fields_set and "item_id" not in names:
+        files = [columns.video] if columns.video else [name for name in _USUAL_NAMES["video"] if name in names]
+        columns = columns.model_copy(update={"item_id": files[0], "video": None} if files else {})
+    return columns, "caption" in columns.model_fields_set or not usual.isdisjoint(_USUAL_NAMES["caption"])
+
+
 def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collector: Collector) -> None:
-    """Add the items and captions of a table's rows; their files have the names that are listed, or `known` endings."""
+    """Add the items and captions of a table's rows; their files have the names that are listed, or `known` endings.
+
+    Further columns become the items' attributes.
+    """
     fields = [name for name in (columns.item_id, columns.caption, columns.video) if name]
     times = [name for name in (columns.start_s, columns.end_s) if name]
     captions = _each_caption(rows, columns.caption)
@@ -50,9 +77,15 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
         except ValueError as error:
             collector.reject(where, item_id, f"its span is not in seconds: {error}")
             continue
+        try:
+            others = {name: value for name, value in row.items() if name and name not in (*fields, *times)}
+            further = {named(name, others): _as_json(name, value) for name, value in others.items()}
+        except ValueError as error:
+            collector.reject(where, item_id, str(error))
+            continue
         first = collector.items.get(item_id)
         if item_id and not video:
-            collector.reject(where, item_id, "the video's name is empty")
+            collector.reject(where, item_id, f"the video's name is empty: fill the column {short(columns.video)}")
         elif first is None:
             has_ending = video.lower().endswith(tuple(known))
             names, extensions = (video,) if columns.video or has_ending else (), known
@@ -62,24 +95,58 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
         elif (first.source_video_id, first.start_s, first.end_s) != (video, start_s, end_s):
             reason = f"names another video or span than {at(first.where)} does for the same id"
             collector.reject(where, item_id, reason)
-        else:
+        elif text or not further:  # rows without captions may say more of an item
             collector.add_caption(first, text, where)
+        collector.describe(item_id, further)
+
+
+_MOST_DEPTH, _MOST_TEXT = 16, 100_000
+
+
+def _as_json(column: str, value: object, depth: int = 0) -> object:
+    """A value of a further column, as JSON can hold it; None where it is empty. Raises `ValueError`."""
+    if isinstance(value, str):
+        if len(value) > _MOST_TEXT:
+            raise ValueError(f"the column {short(column)} holds {len(value):,} letters, more than {_MOST_TEXT:,}")
+        if not value.isascii():
+            value.encode()  # a lone surrogate: `UnicodeEncodeError`
+        return value or None
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth == _MOST_DEPTH:
+        raise ValueError(f"the column {short(column)} is nested too deep")
+    if isinstance(value, list):
+        return [_as_json(column, member, depth + 1) for member in value]
+    if isinstance(value, dict):
+        return {key: _as_json(column, member, depth + 1) for key, member in value.items()}
+    return str(value)  # a date of Parquet
 
 
 _WAY_OUT = ". Name your own in the dataset's `columns`: {item_id: ..., caption: ...}"
 
 
-def _rows(path: Path, required: Sequence[str], item_id: str, captions: Sequence[str], split: str | None) -> Rows:
+def _rows(
+    path: Path,
+    required: Sequence[str],
+    item_id: str,
+    captions: Sequence[str],
+    split: str | None,
+    further: Sequence[str] = (),
+) -> Rows:
     kind = path.suffix.lower()
     if kind in _SEPARATORS:
         return table(path, required, _SEPARATORS[kind], _WAY_OUT)
     if kind == ".parquet":
-        return parquet(path, required, lists=captions, way_out=_WAY_OUT)
+        return parquet(path, required, captions, _WAY_OUT, further)
     if kind == ".jsonl":
         return json_lines(path)
     if kind == ".json":
         return json_rows(path, split, item_id, captions)
-    raise AnnotationError(f"{path}: captions must be a .csv, .tsv, .json, .jsonl or .parquet file")
+    raise AnnotationError(
+        f"{path}: a table must be a .csv, .tsv, .json, .jsonl or .parquet file: save it as one of them"
+    )
 
 
 def _each_caption(rows: Rows, caption: str) -> Iterator[tuple[AnnotationPlace, object]]:
@@ -114,7 +181,7 @@ def splits(captions: Path) -> list[str]:
 
 
 class ChosenColumns(NamedTuple):
-    """The columns or members of a file of captions by what they mean, and others that could mean the same."""
+    """The columns or members of a file of captions by what they mean, and the further ones."""
 
     by_role: dict[str, str]
     others: list[str]
@@ -142,6 +209,8 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
     item_id, video, caption, start_s, end_s = (
         max(could[role], key=lambda name: number.get(name, 0), default=None) for role in _USUAL_NAMES
     )
+    if caption is None and (mark := of_separator(names)):
+        raise AnnotationError(f"{captions}: its columns are {cut(', '.join(names), 1_000)}{mark}")
     has_spans = start_s or end_s
     if item_id and video and not has_spans and _counts_rows(values[item_id]) and len({*values[video]}) < len(rows):
         item_id = None  # rows of one video are captions of one item
@@ -154,15 +223,14 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
             what = f"the rows of one {item_id!r} are several parts of a video, which need ids of their own"
             raise AnnotationError(f"{captions}: {what}. Add a column item_id, and call {item_id!r} video")
     chosen = {"item_id": item_id, "video": video, "caption": caption, "start_s": start_s, "end_s": end_s}
-    for role in ("item_id", "caption"):
-        if chosen[role] is None:
-            raise AnnotationError(
-                f"{captions}: no column is called {' or '.join(_USUAL_NAMES[role][:4])}; its columns are "
-                f"{cut(', '.join(names), 1_000)}"
-                + (of_separator(names) or ". Rename one, or write config.yaml yourself: datasets.<name>.columns")
-            )
+    if item_id is None:
+        usual_names = " or ".join((*_USUAL_NAMES["item_id"][:3], *_USUAL_NAMES["video"][:3]))
+        columns = f"its columns are {cut(', '.join(names), 1_000)}{of_separator(names)}"
+        raise AnnotationError(
+            f"{captions}: no column is called {usual_names}; {columns}. Call the one that names the files item_id"
+        )
     by_role = {role: name for role, name in chosen.items() if name is not None}
-    others = [name for known in could.values() for name in known if name not in by_role.values()]
+    others = [name for name in names if name and name not in by_role.values()]
     return ChosenColumns(by_role, others)
 
 

@@ -83,14 +83,20 @@ class Listing:
     """Every annotated entry, as an item or as rejected.
 
     `place` is the name of the annotations' file, and `empty` where it has the empty captions of items of several rows.
-    `questions` are those of sets of questions.
+    `questions` are those of sets of questions. `attributes` are the further columns of items, as `Collector` has them.
     """
 
     items: tuple[Item, ...]
     rejected: tuple[Rejected, ...]
     questions: tuple[QuestionRow, ...] = ()
+    attributes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     place: str = field(default="", compare=False)
     empty: Mapping[str, AnnotationPlace] = field(default_factory=dict, compare=False)
+
+    @property
+    def has_captions(self) -> bool:
+        """Whether any item has a caption."""
+        return any(text for item in self.items for text in item.texts)
 
     def rejected_items(self) -> list[Rejected]:
         """The rejected entries that are items, one per id: the others are captions of listed items."""
@@ -105,7 +111,12 @@ class Listing:
         ]
 
     def rejected_captions(self) -> list[Rejected]:
-        """The captions that cannot be used: those of rejected entries, and empty ones of listed items."""
+        """The captions that cannot be used: those of rejected entries, and empty ones of listed items.
+
+        Of a dataset without any caption, no caption is called empty.
+        """
+        if not self.has_captions:
+            return [*self.rejected]
         empty = [
             Rejected(
                 item.item_id,
@@ -135,6 +146,8 @@ class Collector:
     caption_keys: set[str] = field(default_factory=set)
     empty: dict[str, AnnotationPlace] = field(default_factory=dict)  # their ids -> an empty caption's place
     by_form: dict[str, str] = field(default_factory=dict)  # ids beyond ASCII in their composed form -> as they are
+    attributes: dict[str, dict[str, object]] = field(default_factory=dict)  # items -> further columns -> value
+    _further: dict[str, list[Mapping[str, object]]] = field(default_factory=dict)  # the same of each row
 
     def add(self, item: Item) -> None:
         """Add an entry that must be the only one with its id."""
@@ -179,8 +192,29 @@ class Collector:
         else:
             places[text] = where
 
+    def describe(self, item_id: str, columns: Mapping[str, object]) -> None:
+        """Keep the further columns of a row of an item."""
+        if columns and item_id in self.items:
+            rows = self._further.setdefault(item_id, [])
+            rows.append(rows[0] if rows and columns == rows[0] else columns)  # once in memory
+
     def complete(self) -> None:
-        """Add the captions of later entries to their items."""
+        """Add the captions of later entries to their items, and give every item the further columns of all.
+
+        A column that differs between the rows of some item has a list in every item: the value of each row.
+        """
+        names = list(dict.fromkeys(name for rows in self._further.values() for row in rows for name in row))
+        lists = {
+            name
+            for name in names
+            for rows in self._further.values()
+            if any(row.get(name) != rows[0].get(name) for row in rows[1:])
+        }
+        for item_id in self.items if names else ():
+            rows = self._further.get(item_id) or [{}]
+            values = {name: [row.get(name) for row in rows] for name in names}
+            self.attributes[item_id] = {name: own if name in lists else own[0] for name, own in values.items()}
+        self._further.clear()
         while self.texts:
             item_id, places = self.texts.popitem()
             self.items[item_id] = replace(self.items[item_id], texts=tuple(places))

@@ -46,7 +46,7 @@ def _opened(path: Path, newline: str) -> Iterator[IO[str]]:
         with path.open(encoding="utf-8-sig", newline=newline) as file:
             while not (part := file.read(1 << 16)).strip():
                 if not part:
-                    raise AnnotationError(f"{path} is empty")
+                    raise AnnotationError(f"{path} is empty: it lists the clips, one per line or entry")
             file.seek(0)
             yield file
     except UnicodeDecodeError:
@@ -55,7 +55,11 @@ def _opened(path: Path, newline: str) -> Iterator[IO[str]]:
         where = f"line {line}, byte {byte} of the file"
         raise AnnotationError(f"{path} is not a UTF-8 text file: {where}; {other}save it as UTF-8") from None
     except OSError as error:
-        raise AnnotationError(f"{path} cannot be read: {error.strerror}") from error
+        raise AnnotationError(f"{path} cannot be read: {error.strerror}{_WAYS.get(type(error), '')}") from error
+
+
+_WAYS = {PermissionError: "; allow it: chmod u+r", IsADirectoryError: "; name the file in it"}
+"""What helps where a file cannot be read."""
 
 
 def _undecodable(path: Path) -> tuple[int, int, bytes]:
@@ -187,7 +191,10 @@ def _json(path: Path) -> Any:
             if isinstance(error, UnicodeDecodeError):
                 raise
             lines_of_json = "; JSON lines have the extension .jsonl" if str(error).startswith("Extra data") else ""
-            raise AnnotationError(f"{path} is not JSON: {cut(str(error))}{lines_of_json}") from None
+            raise AnnotationError(f"{path} is not JSON: {cut(str(error))}{lines_of_json or _CHECK}") from None
+
+
+_CHECK = "; `python -m json.tool FILE` shows where"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -252,7 +259,8 @@ def _csv_reader(path: Path, delimiter: str) -> Iterator[_csv.Reader]:
         try:
             yield reader
         except csv.Error as error:
-            raise AnnotationError(f"{path}, line {reader.line_num}: {error}") from error
+            quotes = "; a field with a quote, a comma or a line end is in quotes, and its own quotes are doubled"
+            raise AnnotationError(f"{path}, line {reader.line_num}: {error}{quotes}") from error
 
 
 def check_header(path: Path, required: Iterable[str], header: Sequence[str | None], way_out: str = "") -> None:
@@ -267,7 +275,9 @@ def check_header(path: Path, required: Iterable[str], header: Sequence[str | Non
             + (of_separator(header) or f"{did_you_mean(missing[0], filter(None, header))}{way_out}".replace("?.", "?"))
         )
     if repeated := [column for column in required if header.count(column) > 1]:
-        raise AnnotationError(f"{path} has the column {short(repeated[0])} twice; its header is {short(list(header))}")
+        raise AnnotationError(
+            f"{path} has the column {short(repeated[0])} twice: rename one; its header is {short(list(header))}"
+        )
 
 
 def of_separator(header: Sequence[str | None]) -> str:
@@ -279,17 +289,19 @@ def of_separator(header: Sequence[str | None]) -> str:
 
 
 def parquet(
-    path: Path, required: Sequence[str], lists: Collection[str] = (), way_out: str = ""
+    path: Path, required: Sequence[str], lists: Collection[str] = (), way_out: str = "", further: Collection[str] = ()
 ) -> Iterator[tuple[AnnotationPlace, object]]:
-    """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required columns.
+    """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required and the further columns.
 
-    The columns `lists` may hold lists of texts, or of numbers, also of several per item.
+    The columns `lists` may hold lists of texts, or of numbers, also of several per item. Of the `further` columns those
+    are left out that hold bytes, as pictures are, or records.
     """
     with _parquet_file(path) as file:
         check_header(path, required, file.schema_arrow.names, way_out)
         _check_kinds(path, required, lists, file.schema_arrow)
         number = 0
-        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=list(required)):
+        plain = [name for name in further if name not in required and _is_plain(file.schema_arrow.field(name).type)]
+        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=[*required, *plain]):
             for row in batch.to_pylist():
                 yield f"row {number}", row
                 number += 1
@@ -312,7 +324,7 @@ def _parquet_file(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise AnnotationError(f"{path}: {_REASONS[type(error)]}") from None
     except (OSError, pa.ArrowException) as error:
-        raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}") from error
+        raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}; write it again, or as .csv") from error
 
 
 _REASONS = {
@@ -321,6 +333,15 @@ _REASONS = {
     PermissionError: "not readable",
 }
 """Arrow's own messages call each of these no Parquet file."""
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    while isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+        kind = kind.value_type
+    holds_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return not (pa.types.is_nested(kind) or holds_bytes)
 
 
 def _check_kinds(path: Path, required: Sequence[str], lists: Collection[str], schema: pa.Schema) -> None:
@@ -335,7 +356,9 @@ def _check_kinds(path: Path, required: Sequence[str], lists: Collection[str], sc
         most = 0 if name not in lists else 2 if pa.types.is_floating(kind) or pa.types.is_integer(kind) else 1
         if depth > most or pa.types.is_nested(kind):
             held = cut(str(schema.field(name).type))
-            raise AnnotationError(f"{path}: the column {short(name)} holds {held}, not texts or numbers")
+            raise AnnotationError(
+                f"{path}: the column {short(name)} holds {held}, not texts or numbers: name another in `columns`"
+            )
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -370,7 +393,10 @@ def checked_row(row: object, texts: Sequence[str], others: Sequence[str], captio
     if not isinstance(row, dict):
         raise ValueError(f"an object is expected, not a {type(row).__name__}")
     if None in row:  # surplus fields, from an unquoted comma: the caption would be cut there
-        raise ValueError(f"{len(row) - 1 + len(row[None])} fields, where the header has {len(row) - 1}")
+        number = len(row) - 1
+        raise ValueError(
+            f"{number + len(row[None])} fields, where the header has {number}: put a text with commas in quotes"
+        )
     if lacking := [key for key in (*texts, *others) if key not in row]:
         raise ValueError(f"no {' or '.join(map(short, lacking))}")
     for key in texts:
@@ -398,5 +424,7 @@ def seconds(value: object) -> float | None:
     except (ValueError, OverflowError):
         number = math.nan
     if not abs(number) <= _LONGEST_S:
-        raise ValueError(f"{short(value)} is not a number of seconds, at most {_LONGEST_S:,.0f}")
+        raise ValueError(
+            f"{short(value)} is not a number of seconds, at most {_LONGEST_S:,.0f}: write 83.5, not 1:23.5"
+        )
     return number

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perturbations.base.storage import PICTURE_EXTENSIONS
 from perturbations.datasets import folder
+from perturbations.media.profiles import PICTURE_EXTENSIONS
 
 ADAPTER = replace(
     folder.ADAPTER,

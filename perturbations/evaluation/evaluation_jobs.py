@@ -141,7 +141,7 @@ def evaluate(
         of_clips = encoded(first.dataset, "middle" if how["frames"] == "middle" else "clips")
         ids = tuple(map(retrieval_of_scenario.id_of, retrieval_of_scenario.usable(clean.sources, clean, "clips")))
         features = StoredFeatures(Path(), ids, query_encoding.vectors(of_clips))
-        about = {**settings, **how, "pretrained": first.pretrained, "num_frames": first.num_frames}
+        about = {**settings, **how, "model": first.model, "num_frames": first.num_frames}
         job = composed_jobs.ComposedJob(loaded, split, features, ways, about, reader, split_sha256)
     rows, of_ranks = job.evaluate(planned, journal, other_journals(journal))
     files.write(results, RESULTS, rows)

@@ -76,8 +76,9 @@ class Run:
             "all" where it differs from video to video, and the severity None where that does.
         mix, share: "mixed_severity", "mixed_types", `PER_BATCH`, or None; the part of the videos that is perturbed.
         direction, side: which modality is the query, and what is perturbed.
-        model_key, pooling, pretrained, checkpoint_sha256, num_frames, precision, setting: the model, its weights, and
-            what it was trained on.
+        model, model_key: the model: the name or folder of its weights, or the name that features were given under; and
+            its name in paths and tables.
+        pooling, checkpoint_sha256, num_frames, precision, setting: how the model ran, and what it was trained on.
         method, parameters, banks_sha256, steps, batch_size: the method; `parameters` is the canonical JSON
             of all of them, and `banks_sha256` a hash of the banks' features, null without a bank.
         code: the SHA-256 of the file that declares the method; null of this package's.
@@ -106,7 +107,6 @@ class Run:
     listed_sha256: str | None = None
     gallery_name: str | None = None
     pooling: str | None = None
-    pretrained: str | None = None
     checkpoint_sha256: str | None = None
     num_frames: int | None = None
     precision: str | None = None
@@ -136,9 +136,12 @@ class ResultRow(Run):
     `clean_recall_at_<k>` is the clean result of the same method and seed over the same queries: those that this
     scenario has ranks of. `protocol` names the preset that the configuration follows.
     `clean_input_queries` are perturbed captions that the model reads as the clean ones, because they differ only behind
-    its last token, or in what its tokenizer leaves out; null where no tokens were made.
+    its last token, or in what its tokenizer leaves out; null where no tokens were made. `truncated_queries` are
+    captions that have more tokens than the model reads.
     `architecture` is the vision tower of the loaded model: "clip ViT-B/32".
     Of composed retrieval galleries differ in size: `gallery_mean` is their mean, `gallery` the nearest whole number.
+    `map_at_<k>` are of queries with several targets, in percent. `source_in_gallery` says whether the query's own clip
+    is in its gallery, and `source_first` is the share of queries whose own clip outranks every target, in percent.
     """
 
     protocol: str | None = None
@@ -188,6 +191,13 @@ class ResultRow(Run):
     recall_at_3: float | None = None
     gallery_mean: float | None = None
     architecture: str | None = None
+    map_at_5: float | None = None
+    map_at_10: float | None = None
+    map_at_25: float | None = None
+    map_at_50: float | None = None
+    source_in_gallery: bool | None = None
+    source_first: float | None = None
+    truncated_queries: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,14 +276,23 @@ def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, o
             yield f"{others:,} of {len(rows):,} results are of no part in {manifest_paths.WORK}/: of another evaluation"
 
 
+_RENAMED = {"pretrained": "which is `model` since 1.0, where `model` held what is `pooling` now: evaluate again"}
+
 RESULTS = RowKind(
     "results",
     ResultRow,
     _RUN_KEY,
     files={"results": f"{_FOLDER}/results.parquet"},
+    renamed=_RENAMED,
     contradictions=_contradictions,
 )
-RANKS = RowKind("ranks", RankRow, (*_RUN_KEY, "query_id"), files={"ranks": f"{_FOLDER}/ranks.parquet"})
+RANKS = RowKind(
+    "ranks",
+    RankRow,
+    (*_RUN_KEY, "query_id"),
+    files={"ranks": f"{_FOLDER}/ranks.parquet"},
+    renamed=_RENAMED,
+)
 
 
 # --- runs of a job as its settings ------------------------------------------------------------------------------------

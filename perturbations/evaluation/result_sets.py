@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 from perturbations import retrieval
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.plan.planned_runs import category_of
-from perturbations.evaluation.result_rows import CLEAN_SCENARIO, FEATURES, Finished, RankRow, ResultRow, Run, key_of
+from perturbations.evaluation.result_rows import (
+    CLEAN_SCENARIO,
+    FEATURES,
+    Finished,
+    RankRow,
+    ResultRow,
+    Run,
+    hub_columns,
+    key_of,
+)
+from perturbations.retrieval.metrics import retrieved_first
 
 RECALLS = (1, 5, 10)
 """The k of the columns `clean_recall_at_<k>`."""
@@ -36,6 +46,35 @@ def finished(
     columns = {"queries": len(query_ids), **retrieval.summary_of_ranks(ranks), **columns}
     row = ResultRow(**run.columns(), **columns, category=category_of(run))
     return row, (query_ids, ranks.tolist(), [None] * len(ranks) if first is None else first)
+
+
+Blocks = Iterable[tuple[slice, NDArray[Any]]]
+"""Rows of a matrix of scores, queries x items, part by part."""
+
+
+def measured(
+    run: Run,
+    query_ids: Sequence[str],
+    item_ids: Sequence[str],
+    blocks: Blocks,
+    relevant: Sequence[Sequence[int]],
+    top_k: int | None = None,
+    *,
+    has_hubs: bool = True,
+    **columns: Any,
+) -> Finished:
+    """The results of a run from scores: ranks, hubs where a gallery `has_hubs`, and the `top_k` items of each query.
+
+    `relevant` are the places of each query's targets. Raises `ValueError` as `retrieval.ranks` does.
+    """
+    ranks, counts = [], []
+    first: list[str | None] = []
+    for part, scores in blocks:
+        ranks.append(retrieval.ranks(scores, relevant[part]))
+        counts.append(retrieval.k_occurrence(scores))
+        first += [None] * len(scores) if top_k is None else retrieved_first(scores, item_ids, top_k)
+    figures = hub_columns(retrieval.hubness_of(np.sum(counts, axis=0))) if has_hubs else {}
+    return finished(run, query_ids, np.concatenate(ranks), first, **{"gallery": len(item_ids), **figures, **columns})
 
 
 _NAMED = "; features of several models have names: `perturb score --model NAME`"
@@ -80,7 +119,7 @@ def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[Resu
     """
     clean = {key_of(row): row for row in rows if row.suite == "clean"}
     pairs = [(row, clean.get(_clean_key(row))) for row in rows]
-    differ = {key_of(one) for row, own in pairs if own and own.queries != row.queries for one in (row, own)}
+    differ = {key_of(run) for row, own in pairs if own and own.queries != row.queries for run in (row, own)}
     places: dict[Run, dict[str, int]] = defaultdict(dict)
     for rank in ranks if differ else ():
         if (key := key_of(rank)) in differ:

@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.base import storage
 from perturbations.base.errors import UnknownPerturbationError
+from perturbations.base.records import canonical
 from perturbations.exports import export_names
-from perturbations.exports.exported_corpus import ExportedClip, PairedText
+from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus, PairedText
+from perturbations.manifest.attributes import by_column
 from perturbations.manifest.rows import CaptionRow, MultimodalRow, TextRow
 from perturbations.suites import suite_registry as suites
 
@@ -56,17 +58,42 @@ PAIRED = _schema_of(
 `source_text` is the caption that it was made from, empty where the dataset's `captions.parquet` does not have it.
 """
 
-PAIR = pa.schema([*CLIP, *PAIRED])
-"""An exported pair of a video and a caption: the columns of the clip before those of the caption."""
+_EMPTY = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, pa.bool_(): False}
+_EMPTY |= {pa.list_(kind): [value] for kind, value in _EMPTY.items()}
+"""The types that columns have, and what stands in JSON where nothing is known."""
 
-_EMPTY = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, _TYPES["captions"]: [""]}
+
+class FurtherColumns(NamedTuple):
+    """The further columns of a dataset's annotations: their types, and the values of each item."""
+
+    schema: pa.Schema
+    by_item: Mapping[str, Mapping[str, Any]]
 
 
-def of_clip(clip: ExportedClip, sha256: str) -> dict[str, Any]:
+def further_columns(corpus: ExportedCorpus) -> FurtherColumns:
+    """The further columns of an exported corpus; values of several types, and objects, become JSON text."""
+    texts = {row.item_id: row.attributes for row in corpus.sources}
+    fields, columns = [], {}
+    for name, values in by_column(texts, texts).items():
+        kind = pa.string()
+        with suppress(pa.ArrowException, OverflowError):
+            kind = pa.array(values).type
+        kind = kind if kind in _EMPTY else pa.string()
+        if kind == pa.string():
+            values = [value if value is None or isinstance(value, str) else canonical(value) for value in values]
+        fields.append((name, kind))
+        columns[name] = values
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    return FurtherColumns(pa.schema(fields), dict(zip(texts, rows, strict=False)))
+
+
+def of_clip(clip: ExportedClip, sha256: str, further: FurtherColumns) -> dict[str, Any]:
     """The columns of a clip; `sha256` is the hash of its file."""
     texts = [caption.text for caption in clip.captions]
     own = {"item": clip.row.item_id, "mix": clip.mix, "share": clip.share, "sha256": sha256}
-    return _of_row(CLIP, clip.row) | own | {"caption": texts[0] if texts else "", "captions": texts}
+    own |= {"caption": texts[0] if texts else "", "captions": texts}
+    described = further.by_item.get(clip.row.item_id, {})
+    return _of_row(CLIP, clip.row) | own | {name: described.get(name) for name in further.schema.names}
 
 
 def of_texts(clip: ExportedClip) -> list[dict[str, Any]]:
@@ -120,5 +147,10 @@ def as_json(schema: pa.Schema, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def features(schema: pa.Schema) -> list[dict[str, str]]:
     """The columns as `datasets` describes them in a card."""
-    kinds = {pa.float64(): {"dtype": "float64"}, _TYPES["captions"]: {"list": "string"}}
-    return [{"name": column.name, **kinds.get(column.type, {"dtype": str(column.type)})} for column in schema]
+    dtypes = {pa.float64(): "float64"}
+    return [
+        {"name": column.name, "list": dtypes.get(column.type.value_type, str(column.type.value_type))}
+        if pa.types.is_list(column.type)
+        else {"name": column.name, "dtype": dtypes.get(column.type, str(column.type))}
+        for column in schema
+    ]

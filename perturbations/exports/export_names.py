@@ -15,6 +15,7 @@ from perturbations.base import storage
 from perturbations.base.errors import OutputError
 from perturbations.datasets.listing import VIDEO_EXTENSIONS
 from perturbations.manifest.rows import CaptionRow, ClipRow, MixRow, MultimodalRow, SourceRow, TextRow
+from perturbations.media import profiles
 
 CLEAN = "clean"
 """The suite, the perturbation and the scenario of clean clips and captions, as in manifests of results."""
@@ -26,7 +27,7 @@ FILES_PER_REPOSITORY = 100_000
 _OTHER_FILES = 5  # of a repository: the card, the marker, the lists, the description
 
 _PLAIN = re.compile(r"(?!x[0-9a-f]{32}\Z)[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
-_EXTENSIONS = (*VIDEO_EXTENSIONS, *storage.PICTURE_EXTENSIONS)
+_EXTENSIONS = (*VIDEO_EXTENSIONS, *profiles.PICTURE_EXTENSIONS)
 
 
 def keys(ids: Iterable[str]) -> dict[str, str]:

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from perturbations.api.clip_opening import typed_row
-from perturbations.base import shown, storage
+from perturbations.base import shown
 from perturbations.base.errors import ManifestError, short
-from perturbations.corpus.verification import name_of
+from perturbations.corpus.row_checks import name_of
 from perturbations.exports import export_names
 from perturbations.exports.export_registry import Exported, LeftOut, Request
 from perturbations.manifest import files, locations
 from perturbations.manifest.companions import companion, companion_path, numbered
-from perturbations.manifest.files import stored
 from perturbations.manifest.rows import (
     CAPTIONS,
     COMPLETE,
@@ -38,6 +37,8 @@ from perturbations.manifest.rows import (
     TextRow,
     VideoRow,
 )
+from perturbations.manifest.stored_rows import stored
+from perturbations.media import profiles
 
 ListedRow = ClipRow | SourceRow
 UsableRow = ClipRow | CompleteSource
@@ -317,7 +318,7 @@ def _check_once(path: Path, scenario: str, members: Counter[Any]) -> None:
 
 def is_picture(row: UsableRow) -> bool:
     """Whether a clip is a picture."""
-    return storage.is_picture(row.path or "" if isinstance(row, CompleteSource) else row.source_path)
+    return profiles.is_picture(row.path or "" if isinstance(row, CompleteSource) else row.source_path)
 
 
 def left_out(row: ListedRow, problem: str) -> LeftOut:

@@ -33,14 +33,16 @@ def write_videos(request: Request) -> Exported:
     export_names.check_files(exported.counts.values())
     export_folder.claim(exported)
     of_pairs = exported.records == "pairs"
-    schema = (export_columns.PAIR if of_pairs else export_columns.CLIP).insert(0, _FILE_NAME)
+    further = export_columns.further_columns(exported)
+    clip_columns = pa.schema([_FILE_NAME, *export_columns.CLIP, *further.schema])
+    schema = pa.schema([*clip_columns, *export_columns.PAIRED]) if of_pairs else clip_columns
     tables: list[Path] = []
     written: list[VideoFile] = []
     for scenario, clips in exported.scenarios():
         place = request.output / export_folder.DATA / scenario
         placed = _place(exported, place, [clip for clip in clips if clip.texts or not of_pairs])
         rows = [
-            {"file_name": path.relative_to(place).as_posix(), **export_columns.of_clip(clip, sha256), **text}
+            {"file_name": path.relative_to(place).as_posix(), **export_columns.of_clip(clip, sha256, further), **text}
             for clip, (path, sha256, _) in placed.items()
             for text in (export_columns.of_texts(clip) if of_pairs else [{}])
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.base import shown, storage, tars
-from perturbations.base.errors import ManifestError, short
+from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.exports import card, export_columns, export_folder, export_names, exported_corpus, webdataset
 from perturbations.exports.export_registry import Exported, Request
 from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus, PairedText
@@ -136,8 +136,9 @@ def write_pairs(request: Request) -> Exported:
 def write_splits(request: Request) -> Exported:
     """Write the task of composed queries, a video and an instruction, whose corpus is the clips of the split's pool.
 
-    A query whose clip, or all of whose targets, cannot be exported is left out. Raises `ManifestError` where none is
-    left, and as `folder.claim` does.
+    Where the dataset brings galleries, or `request.gallery` names one, each query ranks the clips of its own. A query
+    whose clip, or all of whose targets, cannot be exported is left out. Raises `ManifestError` where none is left, and
+    as `folder.claim` does; `ConfigError` for an unknown gallery.
     """
     listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
     pool = request.manifest.with_name(manifest_paths.name("composed_pool"))
@@ -155,8 +156,32 @@ def write_splits(request: Request) -> Exported:
     exported.failed += [(row.query_id, "its clips cannot be exported") for row in listed if row.query_id not in texts]
     exported.count = len(answered)
     scenarios: dict[str, _Scenario] = {export_names.CLEAN: (queries, paths, answers, {})} if answered else {}
-    _finish(exported, {"vt2v": scenarios}, "None is")
+    ranked = _ranked(request, set(texts), set(held))
+    _finish(exported, {"vt2v": scenarios}, "None is", ranked)
     return exported.result(shown.plural(exported.count, "query"))
+
+
+def _ranked(request: Request, query_ids: Collection[str], clip_ids: Collection[str]) -> dict[str, Path] | None:
+    """The file of each query's gallery of exported clips; None where all queries have the whole corpus."""
+    from perturbations.composed import gallery_sets, manifests
+
+    split = manifests.read(request.manifest.parent)
+    name = request.gallery or next(iter(manifests.names_of(split, ()) if split.galleries else ()), None)
+    if name is None:
+        return None
+    try:
+        galleries = gallery_sets.gallery(split, name)
+    except ValueError as error:
+        raise ConfigError(f"--gallery: {error}") from None
+    rows = (
+        {"query-id": query.query_id, "corpus-ids": [own for own in names if own in clip_ids]}
+        for query, members in zip(split.queries, galleries, strict=True)
+        if query.query_id in query_ids
+        for names in [dict.fromkeys(split.pool[row].clip_id for row in members)]
+    )
+    path = request.output / export_folder.DATA / f"{export_names.CLEAN}-top_ranked.parquet"
+    export_columns.write(path, _TOP_RANKED, [rows])
+    return {export_names.CLEAN: path}
 
 
 def _target_names(text: str) -> list[str]:

@@ -19,10 +19,10 @@ from perturbations.corpus.render.clean_clips import source_of
 from perturbations.corpus.store import stored_clip
 from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus, UsableRow, is_picture, left_out
 from perturbations.manifest.rows import CompleteSource, VideoRow
-from perturbations.media import decoding, encoding
+from perturbations.media import decoding, encoding, profiles
 from perturbations.media.clip import MediaClip
 
-_READ = (".mp4", ".mkv", ".avi", ".mpeg", ".mov", *storage.PICTURE_EXTENSIONS)
+_READ = (".mp4", ".mkv", ".avi", ".mpeg", ".mov", *profiles.PICTURE_EXTENSIONS)
 """Extensions of what `datasets` takes for a video or a picture; it takes a GIF for a picture, and no WebM at all."""
 
 _AGAIN = "`perturb verify --delete`, then snakemake, makes it again"
@@ -102,7 +102,7 @@ def form(row: UsableRow) -> str:
 def suffix(row: UsableRow) -> str:
     """The extension of the exported file: that of a picture's or a clean clip's own file where that is exported."""
     own = _own_suffix(row)
-    kept = _is_stored(row) if isinstance(row, CompleteSource) else storage.is_picture(own)
+    kept = _is_stored(row) if isinstance(row, CompleteSource) else profiles.is_picture(own)
     return own if kept else form(row)
 
 
@@ -147,7 +147,7 @@ def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> bool:
         frames, timing = planned.frames(tick=tick), planned.timing
         if _is_stored(row):  # a JPEG, whose own loss is a part of it
             frames = decoding.decode(MediaClip(Path(row.path or "")))
-    profile = storage.PICTURES["png"] if is_picture(row) else storage.PROFILES["lossless"]
+    profile = profiles.PICTURES["png"] if is_picture(row) else profiles.PROFILES["lossless"]
     with storage.atomic_path(target) as temporary:
         encoding.encode(frames, temporary, profile, timing, sample_aspect=source.sample_aspect)
         if row.frames_sha256 and stored_clip.frames_sha256(temporary, tick) != row.frames_sha256:

@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from perturbations.base import shown, storage, tars
 from perturbations.exports import card, export_columns, export_folder, export_names, exported_corpus, videos
+from perturbations.exports.export_columns import FurtherColumns
 from perturbations.exports.export_registry import Exported, Request
 from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus
 from perturbations.exports.videos import VideoFile
@@ -37,15 +40,17 @@ def write_videos(request: Request) -> Exported:
     """
     exported = exported_corpus.read(request)
     export_folder.claim(exported)
-    of_pairs = exported.records == "pairs"
+    of_pairs, further = exported.records == "pairs", export_columns.further_columns(exported)
     shards: list[Path] = []
     for scenario, clips in exported.scenarios():
         placed = stage(exported, [clip for clip in clips if clip.texts or not of_pairs])
-        shards += _write_shards(request, scenario, [_of_clip(*own, of_pairs=of_pairs) for own in placed.items()])
+        shards += _write_shards(
+            request, scenario, [_of_clip(*own, further, of_pairs=of_pairs) for own in placed.items()]
+        )
         exported.count += len(placed)
     # A row is a clip, whatever its captions are.
     exported.records = "clips"
-    _finish(exported, shards, "pairs" if of_pairs else "clips")
+    _finish(exported, shards, "pairs" if of_pairs else "clips", further.schema)
     return exported.result()
 
 
@@ -76,9 +81,10 @@ def stage(exported: ExportedCorpus, clips: Sequence[ExportedClip]) -> dict[Expor
     return videos.place(exported, targets, one_form=True)
 
 
-def _of_clip(clip: ExportedClip, file: VideoFile, *, of_pairs: bool) -> _Sample:
+def _of_clip(clip: ExportedClip, file: VideoFile, further: FurtherColumns, *, of_pairs: bool) -> _Sample:
     path, sha256, _ = file
-    row = export_columns.as_json(export_columns.CLIP, export_columns.of_clip(clip, sha256))
+    schema = pa.schema([*export_columns.CLIP, *further.schema])
+    row = export_columns.as_json(schema, export_columns.of_clip(clip, sha256, further))
     if of_pairs:
         row[_PAIRS] = [export_columns.as_json(export_columns.PAIRED, text) for text in export_columns.of_texts(clip)]
     return _described(f"{clip.scenario}-{clip.key}", row, row["caption"], (path.suffix[1:].lower(), path))
@@ -133,15 +139,15 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
         shard.addfile(member, file)
 
 
-def _finish(exported: ExportedCorpus, shards: Sequence[Path], what: str) -> None:
-    features = _features(what, pictures=exported.has_pictures)
+def _finish(exported: ExportedCorpus, shards: Sequence[Path], what: str, further: Iterable[pa.Field] = ()) -> None:
+    features = _features(what, further, pictures=exported.has_pictures)
     card.finish(exported, shards, [card.config("default", ["data/*.tar"])], [_ABOUT[what]], features)
     export_folder.write_sums(exported.request.output)
 
 
-def _features(what: str, *, pictures: bool) -> list[dict[str, Any]]:
+def _features(what: str, further: Iterable[pa.Field], *, pictures: bool) -> list[dict[str, Any]]:
     """What `datasets` would otherwise take from the first samples, where a column may be empty."""
-    schema = export_columns.CAPTION if what == "captions" else export_columns.CLIP
+    schema = export_columns.CAPTION if what == "captions" else pa.schema([*export_columns.CLIP, *further])
     struct: list[dict[str, Any]] = [*export_columns.features(schema)]
     if what == "pairs":
         struct.append({"name": _PAIRS, "list": export_columns.features(export_columns.PAIRED)})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -23,12 +24,11 @@ class Column:
 
 _VIEWS = (MixRow, MultimodalRow)
 
-
 _COLUMNS: dict[type[Any], tuple[Column, ...]] = {}
 
 
 def columns_of(row: type[Any]) -> tuple[Column, ...]:
-    """The columns of a type of rows, in their order; a view's own stand before those of the rows that it shows."""
+    """The columns of a type of rows, in their order. A view has its own columns before those of the rows it shows."""
     if row not in _COLUMNS:
         _COLUMNS[row] = _derived(row)
     return _COLUMNS[row]
@@ -70,27 +70,17 @@ def row_from(kind: RowKind[RowT], columns: Mapping[str, object]) -> RowT:
     return row(**values)
 
 
-_CONVERSIONS: dict[type, Callable[[Any], Any]] = {
-    int: int,
-    float: float,
-    str: str,
-    bool: bool,
-    list: list,
-    tuple: tuple,
-}
-
-
 def _typed(kind: str, column: Column, value: Any) -> Any:
     """A value in its column's type: a DataFrame turns whole numbers into floats where others are missing."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
     is_listed = not isinstance(value, str | bytes) and hasattr(value, "__iter__")
-    fitting: dict[type, bool] = {
-        int: isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0 and abs(value) < 2**63,
-        float: isinstance(value, int | float) and not isinstance(value, bool),
-        str: isinstance(value, str),
-        bool: isinstance(value, bool),
+    fits = {
+        int: is_number and value % 1 == 0 and abs(value) < 2**63,
+        float: is_number,
         list: is_listed,
         tuple: is_listed,
-    }
-    if not fitting[column.type] or (column.words is not None and value not in column.words):
+        array: is_listed,
+    }.get(column.type, isinstance(value, column.type))
+    if not fits or (column.words is not None and value not in column.words):
         raise ManifestError(f"the column '{column.name}' of a row of {kind} cannot hold {str(value)[:80]!r}")
-    return _CONVERSIONS[column.type](value)
+    return array("i", value) if column.type is array else column.type(value)

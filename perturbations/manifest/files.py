@@ -1,36 +1,32 @@
 """Manifests as Parquet files: how they are written, read and checked. The same rows give the same bytes.
 
-A manifest may come from a stranger, and a few kilobytes of Parquet can stand for any number of rows. What a file may
+A manifest may come from a stranger, and a few kilobytes of Parquet can hold any number of rows. What a file may
 hold grows with its size, because rows of runs differ from each other in ids and hashes: those of ranks, which compress
 best, have 15 to 70 cells per byte, the most where nearly all ranks are 1, those of clips 0.3.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import operator
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, compress, islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, Generic, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import manifest_paths
-from perturbations.manifest.columns import columns_of
+from perturbations.manifest import file_digest, manifest_paths
+from perturbations.manifest.row_tables import column_problem, rows_of, schema_of, sort_key, table_of
 from perturbations.manifest.rows import COMPLETE, RowKind, RowT
+from perturbations.manifest.stored_rows import Numbers, StoredRows
 
 SCHEMA_VERSION = 5
 
@@ -41,7 +37,7 @@ Metadata = Mapping[str, object]
 """What a manifest says of itself."""
 
 STATUSES = "statuses"
-"""In it: the number of rows per status."""
+"""Its key for the number of rows per status."""
 
 _METADATA = "perturbations"
 _WAY_OUT = "where the workflow made it: delete it and run snakemake again, which regenerates it"
@@ -49,44 +45,14 @@ _CELLS_PER_BYTE, _BYTES_PER_BYTE = 128, 256
 _LEAST_CELLS, _LEAST_BYTES = 5_000_000, 256 * 2**20
 """What the smallest file may hold."""
 
-_TYPES = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-    bool: pa.bool_(),
-    list: pa.list_(pa.string()),
-    tuple: pa.list_(pa.float32()),
-}
-
-
-def schema_of(kind: RowKind[Any]) -> pa.Schema:
-    """The Parquet schema of a kind, derived from the type of its rows."""
-    return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in columns_of(kind.row)])
-
-
-def column_problem(kind: RowKind[Any], schema: pa.Schema) -> str | None:
-    """Why a file's columns are not those of a kind; None where they are."""
-    wanted = schema_of(kind)
-    if absent := [name for name in wanted.names if name not in schema.names]:
-        return f"it lacks {', '.join(map(repr, absent[:5]))}"
-    for own in schema:
-        if own.name not in wanted.names or schema.names.count(own.name) > 1:
-            return f"it has the column {own.name[:80]!r}, which this version does not know"
-        if own.type != wanted.field(own.name).type:
-            return f"'{own.name}' is of the type {own.type}, and {wanted.field(own.name).type} in this version"
-    return None if schema.names == wanted.names else "they are in another order"
-
-
-Numbers = NDArray[np.int64]
-
 COUNTS = ("rows", STATUSES)
-"""In metadata: how many rows there are, in all and per status."""
+"""The keys of the metadata for the number of rows, in all and per status."""
 
 _PART = 2**13
 """Rows that are in memory as objects, which take more of it than tables."""
 
 _SORT_MEMORY = "450MB"
-"""Of the sort on the disk. For 6 million clips, 400 MB and one thread are enough, and 300 MB are not."""
+"""The memory of the sort on the disk. For 6 million clips, 400 MB and one thread are enough, and 300 MB are not."""
 
 _About = Metadata | Callable[[], Metadata] | None
 
@@ -110,19 +76,6 @@ def write_part(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> None:
 def concatenate(parts: Sequence[Path], output: Path, kind: RowKind[RowT], about: Metadata | None = None) -> None:
     """Write the rows of parts that have no key in common as one manifest, as `write` does; for millions of them."""
     _write_tables(output, kind, (read_table(part, kind) for part in parts), about)
-
-
-def table_of(kind: RowKind[RowT], rows: Iterable[RowT]) -> pa.Table:
-    """Rows as a table, sorted by their key."""
-    rows = sorted(rows, key=lambda row: _sort_key(row, kind))
-    schema = schema_of(kind)
-    arrays = [column_of([getattr(row, own.name) for row in rows], own.type) for own in schema]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _sort_key(row: object, kind: RowKind[RowT]) -> tuple[tuple[bool, object], ...]:
-    values = (getattr(row, name) for name in kind.key)
-    return tuple((value is not None, value) for value in values)
 
 
 def _write_tables(path: Path, kind: RowKind[RowT], tables: Iterable[pa.Table], about: _About) -> None:
@@ -173,7 +126,7 @@ def encode(groups: Iterable[pa.Table], kind: RowKind[Any], target: Path, about: 
     `about` is called once all rows are written.
     """
     rows, statuses = 0, Counter[str]()
-    # The metadata stands at the file's end, so it is known in time; Arrow's own schema would stand in its place.
+    # Parquet has its metadata at the file's end, so it is known in time. Arrow's own schema would take its place.
     with pq.ParquetWriter(
         target, schema_of(kind), compression="zstd", write_page_checksum=True, store_schema=False
     ) as writer:
@@ -184,75 +137,16 @@ def encode(groups: Iterable[pa.Table], kind: RowKind[Any], target: Path, about: 
         counted = {"rows": rows, STATUSES: dict(sorted(statuses.items()))} if statuses else {"rows": rows}
         described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **about(), **counted}
         text = json.dumps(described, sort_keys=True)
-        writer.add_key_value_metadata({_METADATA: text, _SHA256: "0" * 64})
-    write_sha256(target)
+        writer.add_key_value_metadata({_METADATA: text, file_digest.KEY: "0" * 64})
+    file_digest.write_sha256(target)
 
 
-# --- columns and Python's values -------------------------------------------------------------------------------------
-# By the columns' buffers: Arrow's own way imports pandas, which took a quarter of the time of a small job.
-
-
-def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """A column of values, None for an empty cell. Raises `TypeError` for a value of another kind."""
-    if pa.types.is_string(kind):
-        builder = pa.lib.StringBuilder()
-        builder.append_values(values)
-        return builder.finish()
-    filled = np.array([value is not None for value in values], bool)
-    if pa.types.is_list(kind):
-        ends = np.cumsum([0, *(len(value or ()) for value in values)]).astype(np.int32)
-        inner = column_of([cell for value in values for cell in value or ()], kind.value_type)
-        buffers = [_packed(filled), pa.py_buffer(ends)]
-        return pa.Array.from_buffers(kind, len(values), buffers, children=[inner])
-    number = operator.index if pa.types.is_integer(kind) else operator.pos
-    numbers = np.array([0 if value is None else number(value) for value in values], kind.to_pandas_dtype())
-    data = _packed(numbers) if pa.types.is_boolean(kind) else pa.py_buffer(numbers)
-    return pa.Array.from_buffers(kind, len(values), [_packed(filled), data])
-
-
-def _packed(truths: NDArray[np.bool_]) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(truths, bitorder="little"))
-
-
-# --- the SHA-256 at a file's end --------------------------------------------------------------------------------------
-
-_SHA256 = "sha256"
-_PLACE = re.compile(rb"sha256\x18@([0-9a-f]{64})")  # as Parquet writes a key and its value of 64 letters
-_END = 2**12
-"""Bytes: more than what follows this value."""
-
-
-def write_sha256(path: Path) -> None:
-    """Write the SHA-256 of a file's other bytes into the file, in the place of zeros."""
-    digests = _digests(path)
-    assert digests is not None, "its writer has left a place for it"
-    place, _, digest = digests
-    with path.open("r+b") as file:
-        file.seek(place)
-        file.write(digest)
-
-
-def _digests(path: Path) -> tuple[int, bytes, bytes] | None:
-    """The SHA-256 that a file says it has, before it the place of that, and the one that it has; None without one."""
-    with path.open("rb") as file:
-        begin = max(0, file.seek(0, os.SEEK_END) - _END)
-        file.seek(begin)
-        end = file.read()
-        *_, match = [None, *_PLACE.finditer(end)]
-        if match is None:
-            return None
-        digest, left = hashlib.sha256(), begin
-        file.seek(0)
-        while block := file.read(min(left, 2**20)):
-            digest.update(block)
-            left -= len(block)
-        digest.update(end[: match.start(1)] + b"0" * 64 + end[match.end(1) :])
-        return begin + match.start(1), match[1], digest.hexdigest().encode()
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def _check_whole(path: Path) -> None:
     """Raise `ManifestError` for a file of other bytes than were written: Arrow crashes on some damaged files."""
-    digests = _digests(path)
+    digests = file_digest.digests_of(path)
     if digests is not None and digests[1] == digests[2]:
         return
     if digests is not None:
@@ -265,9 +159,6 @@ def _check_whole(path: Path) -> None:
     if not is_parquet:
         problem = "cannot be read as Parquet: it does not begin and end as such files do"
     raise ManifestError(f"{path} {problem}" + (f"; {_WAY_OUT}" if manifest_paths.is_manifest(path) else ""))
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -362,7 +253,7 @@ def read_rows(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
     """
     with opened_as(path, kind) as (file, _):
         if file.num_row_groups <= 1:
-            return [row for table in tables(file) for row in _rows_of(path, kind, table)]
+            return [row for table in tables(file) for row in rows_of(path, kind, table)]
         return StoredRows(partial(_rows_at, path, kind), np.arange(file.metadata.num_rows))
 
 
@@ -395,7 +286,7 @@ def in_order(kind: RowKind[RowT], rows: Iterable[RowT]) -> Sequence[RowT]:
     some = iter(rows)
     first = list(islice(some, GROUP + 1))
     if len(first) <= GROUP:
-        return sorted(first, key=lambda row: _sort_key(row, kind))
+        return sorted(first, key=lambda row: sort_key(row, kind))
     folder = storage.scratch_directory()
     path = Path(folder.name) / "in_order.parquet"
     write(path, kind, chain(first, some))
@@ -412,47 +303,8 @@ def _rows_at(path: Path, kind: RowKind[RowT], numbers: Numbers, *, kept: object 
         for number, (first, last) in enumerate(pairwise(bounds)):
             if first < last:
                 places = numbers[order[first:last]] - sum(sizes[:number])
-                rows += _rows_of(path, kind, file.read_row_group(number).take(places))
+                rows += rows_of(path, kind, file.read_row_group(number).take(places))
     return [rows[place] for place in np.argsort(order).tolist()]
-
-
-def _rows_of(path: Path, kind: RowKind[RowT], table: pa.Table) -> list[RowT]:
-    columns = {name: _cells(table[name]) for name in table.column_names}
-    _check_cells(path, kind, columns)
-    if "vector" in columns:
-        if any(None in value for value in columns["vector"] if value is not None):
-            raise ManifestError(f"{path} has a row whose column 'vector' has an empty place")
-        columns["vector"] = [None if value is None else tuple(value) for value in columns["vector"]]
-    statuses = columns.get("status", [None] * table.num_rows)
-    lines = zip(*columns.values(), strict=True)
-    return [
-        kind.type_of(status)(**dict(zip(columns, values, strict=True)))
-        for status, values in zip(statuses, lines, strict=True)
-    ]
-
-
-def _cells(column: pa.ChunkedArray) -> list[Any]:
-    """A column's values; texts that are equal are one object, because most columns repeat few texts."""
-    values = column.to_pylist()
-    if not pa.types.is_string(column.type):
-        return values  # type: ignore[no-any-return]
-    texts: dict[str | None, str | None] = {}
-    return [texts.setdefault(value, value) for value in values]
-
-
-def _check_cells(path: Path, kind: RowKind[RowT], columns: Mapping[str, list[Any]]) -> None:
-    """Raise `ManifestError` for an empty cell that must be filled, and for an unknown word."""
-    for row, which in ((kind.row, "row"), (kind.complete, "complete row")):
-        is_meant = [which == "row" or status == COMPLETE for status in columns.get("status", [])]
-        for column in columns_of(row) if row is not None else ():
-            cells = columns[column.name]
-            if not column.optional and None in (compress(cells, is_meant) if is_meant else cells):
-                raise ManifestError(f"{path} has a {which} whose column '{column.name}' is empty")
-            if column.words is not None and (unknown := {*cells} - {*column.words, None}):
-                raise ManifestError(
-                    f"{path} has a row whose column '{column.name}' holds {str(min(map(str, unknown)))[:80]!r}; "
-                    f"known: {', '.join(column.words)}"
-                )
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -515,62 +367,3 @@ def failed_rows(path: Path) -> list[dict[str, str | None]]:
 
     rows = read_columns(path, "item_id", "stage", "error", "status")
     return rows.filter(pc.not_equal(rows["status"], COMPLETE)).to_pylist()  # type: ignore[no-any-return]
-
-
-# --- rows that are read when they are needed --------------------------------------------------------------------------
-
-CHUNK = 2**14
-"""Rows that are in memory at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class StoredRows(Sequence[RowT], Generic[RowT]):
-    """Rows that stay in a file until they are needed: `CHUNK` of them, one after the other, are read at once.
-
-    Attributes:
-        read: gives the rows of these numbers.
-        numbers: of the chosen rows.
-    """
-
-    read: Callable[[Numbers], list[RowT]]
-    numbers: Numbers
-    _held: dict[int, list[RowT]] = field(default_factory=dict, init=False, repr=False)
-
-    def __len__(self) -> int:
-        """The number of rows."""
-        return len(self.numbers)
-
-    @overload
-    def __getitem__(self, place: int) -> RowT: ...
-    @overload
-    def __getitem__(self, place: slice) -> StoredRows[RowT]: ...
-    def __getitem__(self, place: int | slice) -> RowT | StoredRows[RowT]:
-        """The row at a place, or the rows of a slice."""
-        if isinstance(place, slice):
-            return StoredRows(self.read, self.numbers[place])
-        chunk, within = divmod(range(len(self))[place], CHUNK)
-        if chunk not in self._held:
-            self._held.clear()
-            self._held[chunk] = self.read(self.numbers[chunk * CHUNK : (chunk + 1) * CHUNK])
-        return self._held[chunk][within]
-
-    def taken(self, places: Sequence[int] | Numbers) -> StoredRows[RowT]:
-        """The rows at these places."""
-        return StoredRows(self.read, self.numbers[np.asarray(places, np.int64)])
-
-    def mapped(self, then: Callable[[RowT], Any]) -> StoredRows[Any]:
-        """The same rows, each of which is given to a function when it is read."""
-        return StoredRows(partial(_mapped, self.read, then), self.numbers)
-
-
-def stored(rows: Sequence[RowT]) -> StoredRows[RowT]:
-    """Rows in memory as such rows."""
-    return rows if isinstance(rows, StoredRows) else StoredRows(partial(_of_memory, rows), np.arange(len(rows)))
-
-
-def _of_memory(rows: Sequence[RowT], numbers: Numbers) -> list[RowT]:
-    return [rows[number] for number in numbers.tolist()]
-
-
-def _mapped(read: Callable[[Numbers], list[Any]], then: Callable[[Any], Any], numbers: Numbers) -> list[Any]:
-    return list(map(then, read(numbers)))

@@ -34,6 +34,7 @@ _PATTERNS = {
     "all_captions": "work/{dataset}/lists/captions.jsonl",
     "all_questions": "work/{dataset}/lists/questions.jsonl",
     "rejected": "work/{dataset}/lists/rejected.jsonl",
+    "attributes": "work/{dataset}/lists/attributes.jsonl",
     "times": "work/{dataset}/lists/times.json",
     "rejected_captions": "work/{dataset}/rejected_captions.jsonl",
     "video_recipes": "work/{dataset}/{suite}/recipes/videos.jsonl",
@@ -118,11 +119,6 @@ def name(kind: str, /, **fields: object) -> str:
     return pattern(kind).rpartition("/")[2].format_map(fields)
 
 
-def in_dataset(kind: str, /, **fields: object) -> str:
-    """The path of a kind of file from its dataset's folder."""
-    return pattern(kind).partition("{dataset}/")[2].format_map(fields)
-
-
 def any_of(kind: str, /, **fields: object) -> str:
     """The paths of a kind of file with these fields, as a pattern in which each other field is `*`."""
     names = re.findall(r"\{(\w+)\}", pattern(kind))
@@ -143,11 +139,6 @@ def journal_of(part: Path) -> Path:
 def journals_in(folder: Path) -> list[Path]:
     """The journals beside the parts in a folder, sorted."""
     return sorted(folder.glob("*.jsonl"))
-
-
-def shard_of(path: Path) -> str:
-    """The shard of a list, a part or a journal, which is named by it."""
-    return path.stem
 
 
 def clips_below(folder: PurePath) -> str:
@@ -176,7 +167,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 def in_tree(path: Path, folder: str = MANIFESTS) -> tuple[Path, Path] | None:
     """The root of the tree that a path lies in, and the path from there: `manifests/...`. None for any other path.
 
-    Of several folders of that name the last one counts. A job's paths begin in its working directory, `Path()`.
+    The last of several folders of that name counts. A job's paths begin in its working directory, `Path()`.
     """
     if path.parts[:1] == (folder,):
         return Path(), path
@@ -208,7 +199,7 @@ def recorded_below(folder: Path) -> list[Path]:
 def place_of(path: str) -> tuple[str, dict[str, str]] | None:
     """The kind and the fields of the file at a path; None for one that no run writes.
 
-    Of several kinds, the one with the fewest fields.
+    Where several kinds fit, the kind with the fewest fields.
     """
     for kind, compiled in _compiled():
         if match := compiled.fullmatch(path):

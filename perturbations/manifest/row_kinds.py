@@ -1,4 +1,4 @@
-"""All kinds of manifests: those of this package, and those of `base.features`."""
+"""All kinds of manifests: those that `manifest.rows` declares, and those of `base.features`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,7 @@ from perturbations.base import features
 from perturbations.manifest import rows
 
 _DECLARED: list[rows.RowKind[Any]] = [
-    *(
-        rows.SOURCES,
-        rows.CAPTIONS,
-        rows.QUESTIONS,
-        rows.QRELS,
-        rows.ANALYSES,
-        rows.VIDEOS,
-        rows.MIXES,
-        rows.TEXTS,
-    ),
-    *(rows.MULTIMODAL, rows.TEXT_STATISTICS, rows.QUARANTINE),
+    *(kind for kind in vars(rows).values() if isinstance(kind, rows.RowKind)),
     *features.kinds(),
 ]
 

@@ -34,6 +34,7 @@ class RowKind(Generic[RowT]):
         complete: the type of its complete rows, where those have more columns filled.
         files: the paths of the manifests of this kind, by the names that they have in `manifest_paths`, with fields in
             braces.
+        renamed: columns of files that were written before 1.0, and what happened to them.
         contradictions: what its rows contradict in files beside it, a sentence each, given its path, rows and metadata.
     """
 
@@ -42,6 +43,7 @@ class RowKind(Generic[RowT]):
     key: tuple[str, ...]
     complete: type[RowT] | None = None
     files: Mapping[str, str] = field(default_factory=dict, compare=False)
+    renamed: Mapping[str, str] = field(default_factory=dict, compare=False)
     contradictions: Callable[[Path, Sequence[Any], Mapping[str, Any]], Iterable[str]] | None = field(
         default=None, compare=False
     )
@@ -57,7 +59,8 @@ class SourceRow:
 
     `sample_aspect_ratio` is a pixel's width over its height, "16/15", and empty where pixels are square.
     `source_losses` names what the video has and no perturbed clip, "PQ, 10 bits, subtitles"; empty where that is
-    nothing. A picture is one frame without a clock: its `fps` and `duration_s` are 0.
+    nothing. A picture is one frame without a clock: its `fps` and `duration_s` are 0. `attributes` are the further
+    columns of the annotations, a JSON object (`perturbations.manifest.attributes`).
     """
 
     dataset: str
@@ -80,6 +83,7 @@ class SourceRow:
     rotation: int | None = None
     sample_aspect_ratio: str | None = None
     source_losses: str | None = None
+    attributes: str | None = None
     status: RowStatus
     stage: QuarantineStage | None = None
     error: str | None = None

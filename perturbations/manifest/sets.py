@@ -98,22 +98,25 @@ def ids_sha256(item_ids: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def of_sources(sources: Iterable[SourceRow]) -> Listed:
-    """The statuses of a dataset's items."""
-    return _listed({row.item_id: row.status for row in sources}, 1)
+def of_sources(sources: Iterable[SourceRow], complete: Counter[str] | None = None, scenarios: int = 1) -> Listed:
+    """The statuses of a dataset's items, or of its items in a corpus.
 
-
-def of_counts(sources: Iterable[SourceRow], complete: Counter[str], scenarios: int) -> Listed:
-    """The statuses of a dataset's items in a corpus: an item is complete when all its scenarios are.
-
-    `complete` is the number of complete rows of each item.
+    In a corpus an item is complete when all its scenarios are; `complete` is the number of complete rows of each item.
     """
     statuses: dict[str, RowStatus] = {}
     for row in sources:
         statuses[row.item_id] = row.status
-        if row.status == COMPLETE and complete[row.item_id] < scenarios:
+        if row.status == COMPLETE and complete is not None and complete[row.item_id] < scenarios:
             statuses[row.item_id] = QUARANTINED
-    return _listed(statuses, scenarios)
+    counts = Counter(statuses.values())
+    return Listed(
+        listed=len(statuses),
+        listed_sha256=ids_sha256(statuses),
+        complete=counts[COMPLETE],
+        quarantined=counts[QUARANTINED],
+        missing=counts[MISSING],
+        scenarios=scenarios,
+    )
 
 
 def of_captions(caption_ids: Collection[str], rejected: int, scenarios: int = 1) -> Listed:
@@ -127,18 +130,6 @@ def of_captions(caption_ids: Collection[str], rejected: int, scenarios: int = 1)
         complete=len(caption_ids),
         quarantined=rejected,
         missing=0,
-        scenarios=scenarios,
-    )
-
-
-def _listed(statuses: Mapping[str, RowStatus], scenarios: int) -> Listed:
-    counts = Counter(statuses.values())
-    return Listed(
-        listed=len(statuses),
-        listed_sha256=ids_sha256(statuses),
-        complete=counts[COMPLETE],
-        quarantined=counts[QUARANTINED],
-        missing=counts[MISSING],
         scenarios=scenarios,
     )
 

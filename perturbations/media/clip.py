@@ -71,7 +71,7 @@ def even(clock: Timing) -> Timing:
 def plain_rate(rate: Fraction) -> Fraction:
     """A frame rate as a fraction of small numbers: 30000/1001 of what a container rounded."""
     plain = rate.limit_denominator(1001)
-    # Of less than a frame per second, a small denominator may be far off, or 0.
+    # Below a frame per second, a small denominator may be far off, or 0.
     return plain if abs(plain - rate) * 1000 <= rate else rate.limit_denominator(10**9) or rate
 
 

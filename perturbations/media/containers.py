@@ -85,7 +85,7 @@ _ASF = bytes.fromhex("3026B2758E66CF11A6D900AA0062CE6C")
 _ASF_PROPERTIES = bytes.fromhex("A1DCAB8C47A9CF118EE400C00C205365")
 _OBJECT_HEAD = 24
 PAGE, PAGE_HEAD, LAST_PAGE = b"OggS", 27, 4
-"""Of Ogg: a page's first bytes, the bytes before its lengths, and the flag of a stream's last page."""
+"""In Ogg: a page's first bytes, the bytes before its lengths, and the flag of a stream's last page."""
 _LARGEST_PAGE = PAGE_HEAD + 255 + 255 * 255
 _MOST_LISTED = 100_000
 """Fragments that are counted in an index."""

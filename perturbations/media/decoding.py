@@ -12,9 +12,9 @@ import av.error
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
-from perturbations.base.storage import is_picture
 from perturbations.media import damage, opening, pixels
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
+from perturbations.media.profiles import is_picture
 
 
 def decode(clip: MediaClip, *, only: Collection[int] | None = None, in_file: bool = False) -> Iterator[Frame]:

@@ -33,9 +33,10 @@ from perturbations.base.errors import (
     PerturbationError,
     ToolError,
 )
-from perturbations.base.storage import OUTPUT_ERRNOS, PICTURES, Profile, output_errors
+from perturbations.base.storage import OUTPUT_ERRNOS, output_errors
 from perturbations.media import opening, pixels
 from perturbations.media.clip import Frame, Timing
+from perturbations.media.profiles import PICTURES, Profile
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -62,7 +63,7 @@ def encode(
     4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile. A profile with
     a bitrate counts frames instead of their times. The frames at the places `key_frames` become key frames, besides
     those that the encoder chooses. `sample_aspect` is a pixel's width over its height.
-    A profile of `storage.PICTURES` writes the one frame as a picture, without an encoder of videos.
+    A profile of `profiles.PICTURES` writes the one frame as a picture, without an encoder of videos.
     Raises `OutputError` when the disk refuses, `MediaError` when there is no frame, or more than a picture holds.
     """
     if profile in PICTURES.values():
@@ -118,7 +119,7 @@ def _stream(container: av.container.OutputContainer, profile: Profile, timing: T
 
 def _picture(image: Image, profile: Profile) -> av.VideoFrame:
     if profile.codec == "mpeg4":
-        # Of BGR frames, which OpenCV has, libswscale makes other chroma than of RGB frames.
+        # OpenCV has BGR frames, of which libswscale makes other chroma than of RGB frames.
         return av.VideoFrame.from_ndarray(np.ascontiguousarray(image[:, :, ::-1]), format="bgr24")
     return av.VideoFrame.from_ndarray(image, format="rgb24")
 
@@ -210,7 +211,7 @@ def encode_with_ffmpeg(
     output = ffmpeg.input("pipe:0", format="nut", threads=1).output(
         f"file:{path}", an=None, map_metadata=-1, **clock, **arguments
     )
-    with _ffmpeg(output, path) as process:
+    with running_ffmpeg(output, path) as process:
         assert process.stdin is not None
         _write_nut(frames, _Pipe(process.stdin), timing, size, pix_fmt)
         with suppress(BrokenPipeError):
@@ -256,7 +257,7 @@ def _write_nut(frames: Iterable[Frame], target: _Pipe, timing: Timing, size: tup
 
 
 @contextmanager
-def _ffmpeg(output: Any, path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running_ffmpeg(output: Any, path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run an ffmpeg-python graph that writes `path`. After the block ffmpeg has ended; raises an error if it failed."""
     command = output.global_args("-nostdin", "-hide_banner", "-loglevel", "error").overwrite_output()
     with tempfile.TemporaryFile() as words:
@@ -271,7 +272,7 @@ def _ffmpeg(output: Any, path: Path) -> Iterator[subprocess.Popen[bytes]]:
                 process.wait()
         if process.returncode != 0:
             words.seek(0)
-            raise _failure(process.returncode, _plain_words(words.read().decode(errors="replace"), path), path)
+            raise failure_of(process.returncode, _plain_words(words.read().decode(errors="replace"), path), path)
 
 
 def _started(command: Sequence[str], *, stdin: int, stdout: int, stderr: int | IO[bytes]) -> subprocess.Popen[bytes]:
@@ -291,7 +292,7 @@ _KILLS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.S
 _OF_MEMORY = 256 - errno.ENOMEM
 
 
-def _failure(status: int, words: str, path: Path) -> PerturbationError:
+def failure_of(status: int, words: str, path: Path) -> PerturbationError:
     """The error for ffmpeg's exit status, negative for a signal, and its words."""
     if status == -signal.SIGXFSZ or any(os.strerror(code) in words for code in OUTPUT_ERRNOS):
         return OutputError(f"cannot write {path}: {words or 'the file is too large'}")

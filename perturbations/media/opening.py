@@ -81,7 +81,7 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
 def _check_packets(address: str, options: dict[str, str]) -> None:
     """Raise `MediaError` where a demuxer reports an error of a packet.
 
-    Of a header, it also reports what it does not need. So libav reads no packets here to learn about the streams.
+    libav also reports problems of a header that it does not need. So it reads no packets here to learn about streams.
     """
     with av.open(address, "r", metadata_errors="replace", options={**options, "probesize": "32"}) as container:
         for _ in _demuxed(container, *container.streams):
@@ -214,7 +214,7 @@ def _on_one_clock(packets: Iterator[av.Packet[Any]], stream: av.video.stream.Vid
 
 
 def frame_rate(stream: av.video.stream.VideoStream) -> Fraction | None:
-    """The mean frame rate; None where it is not known. Of raw DV, libav gives its clock's 60,000 ticks per second."""
+    """The mean frame rate; None where it is not known. For raw DV, libav gives 60,000 ticks per second."""
     if stream.container.format.name == "dv":
         return stream.guessed_rate
     return stream.average_rate

@@ -2,7 +2,7 @@
 
 Of every clip that a corpus stores (all profiles, codecs and rates) both give PyAV's frames to the bit, read in order or
 picked by `get_batch` or `get_frames_at`; decord not those of 4:2:0 of odd heights (the profile `released`,
-`msrvtt_p/mpeg1` and `mpeg2`). Of other files they may give others, and say nothing:
+`msrvtt_p/mpeg1` and `mpeg2`). For other files they may give other frames, without an error:
 
 - decord 0.6.0: of 4:2:0 of more than 8 bits or of an odd height, 4:1:1, 4:1:0, mirrored pictures, edit lists, transport
   streams, what is damaged or cut off, and, where frames are picked, open GOPs and intra refresh. AV1 and Theora cannot

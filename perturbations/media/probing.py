@@ -13,7 +13,7 @@ import numpy as np
 
 from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.media import damage, opening, pixels
+from perturbations.media import damage, opening, pixels, profiles
 from perturbations.media.clip import VideoInfo
 
 
@@ -35,7 +35,7 @@ def probe(path: Path) -> VideoInfo:
     Raises `MediaError` when there is no video to decode, or when its header declares more than `limits` allows. A
     picture is decoded.
     """
-    if storage.is_picture(path):
+    if profiles.is_picture(path):
         from perturbations.media import stills
 
         return stills.describe(path)
@@ -115,7 +115,7 @@ def file_bitrate(path: Path) -> int:
 
 def video_bitrate(path: Path) -> float:
     """Bits per second of the video stream's packets, NaN without a clock. Raises `MediaError` for a damaged file."""
-    if storage.is_picture(path):
+    if profiles.is_picture(path):
         return float("nan")
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)

@@ -20,8 +20,8 @@ import numpy as np
 from perturbations.base import limits, storage, tars
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ConfigError, MediaError
-from perturbations.base.storage import Profile
 from perturbations.media.clip import VideoInfo
+from perturbations.media.profiles import Profile
 
 if TYPE_CHECKING:
     from PIL import Image as Pillow
@@ -143,7 +143,7 @@ def has_lost_bits(picture: Pillow.Image) -> bool:
 
 
 def write(image: Image, path: Path, profile: Profile) -> str:
-    """Write a picture, RGB uint8, as a profile of `storage.PICTURES` says, and return its pixel format."""
+    """Write a picture, RGB uint8, as a profile of `profiles.PICTURES` says, and return its pixel format."""
     quality = [cv2.IMWRITE_JPEG_QUALITY, int(profile.options["quality"])] if "quality" in profile.options else []
     done, data = cv2.imencode(profile.extension, np.ascontiguousarray(image[:, :, ::-1]), quality)
     if not done:

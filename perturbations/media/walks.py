@@ -204,7 +204,7 @@ _TAG_HEAD = 11
 
 
 def _flv(file: BinaryIO, size: int, packet: int, stream_id: int) -> _Walk:
-    """Behind a tag stands its length, where the file's writer counts as the specification does."""
+    """A tag is followed by its length, where the file's writer counts as the specification does."""
     file.seek(max(0, packet - 4))
     before = packet - 4 - int.from_bytes(file.read(4), "big")
     is_counted = 0 < before < packet - 4 and _tag_bytes(file, before) == packet - 4 - before

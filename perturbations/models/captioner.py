@@ -62,7 +62,7 @@ class Captioner:
             frames: 1 to MAX_FRAMES, taken at FRAMES_PER_SECOND, uint8 RGB, height x width x 3.
         """
         torch = library("torch")
-        patches, grid = self._video(frames)
+        patches, grid = self.patches_of(frames)
         places = len(patches) // self._image_processor.merge_size**2
         tokens = self._tokenizer([self._prompt.replace(_VIDEO_TOKEN, _VIDEO_TOKEN * places)], return_tensors="pt")
         is_video = tokens["input_ids"] == self._model.config.video_token_id
@@ -80,7 +80,7 @@ class Captioner:
         answer = self._tokenizer.decode(output[0, tokens["input_ids"].shape[1] :], skip_special_tokens=True)
         return str(answer).strip().partition("\n")[0].strip()
 
-    def _video(self, frames: Sequence[Image]) -> tuple[NDArray[np.float32], list[int]]:
+    def patches_of(self, frames: Sequence[Image]) -> tuple[NDArray[np.float32], list[int]]:
         """The frames' patches, (patches) x (channels * 2 * 14 * 14), and their grid (time, height, width).
 
         The library makes patches of a video only with torchvision. Its patches of an image hold the image twice, once

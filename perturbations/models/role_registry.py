@@ -57,8 +57,8 @@ class Model:
         licence: of the weights, or of the library where there are none.
         load: the function that loads it. For roles of captions it takes no argument that must be given; other models
             are loaded from the folder and revision that `config.yaml` names.
-        needs: what must be installed, so that planning knows what cannot be made. Of captions' models only.
-        canary: what it answers when it is loaded. Every model of captions has one.
+        needs: what must be installed, so that planning knows what cannot be made. Only models of captions have needs.
+        canary: what it answers when it is loaded. Every model of captions has a canary.
         of: whose roles these are: those of captions' kernels, of guides, or of splits for composed retrieval.
     """
 

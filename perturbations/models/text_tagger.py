@@ -89,7 +89,7 @@ def _instructs(words: Sequence[str], tags: Sequence[str]) -> bool:
 
 
 def _continues(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
-    """Whether an imperative's next verb stands here: after "and", "then", an adverb or "let it", before an object."""
+    """Whether an imperative's next verb is here: after "and", "then", an adverb or "let it", before an object."""
     last = at + 1 == len(words)
     after = "" if last else tags[at + 1]
     if tags[at - 1] in ("CC", "RB") or words[at - 1] == "then":

@@ -44,8 +44,8 @@ class BackTranslator:
     """Captions through other languages and back, post-edited; the best of several results.
 
     Per language, a caption is sent as it is and pre-edited, and what comes back is post-edited
-    (`perturbations.text.round_trip`). Of the results that change more than capitals and punctuation, the one most
-    similar to the caption is taken; without any, the caption itself.
+    (`perturbations.text.round_trip`). The result most similar to the caption is
+    taken, among those that change more than capitals and punctuation; without any, the caption itself.
 
     A translator without `prepare` is called once per caption; starting Apertium takes a quarter of a second per call.
     """
@@ -127,14 +127,14 @@ def apertium() -> BackTranslator:
 
 
 def _round_trip(there: str, back: str, texts: Sequence[str]) -> list[str]:
-    return _translate(_translate(texts, there), back)
+    return translate(translate(texts, there), back)
 
 
 def _speakable(text: str) -> bool:
     return any(letter.isalpha() for letter in text)
 
 
-def _translate(texts: Sequence[str], pair: str) -> list[str]:
+def translate(texts: Sequence[str], pair: str) -> list[str]:
     """One translation per text. Only a full stop and a blank line end Apertium's context.
 
     Raises `ToolError` where Apertium gives fewer translations than texts, or an empty one.
@@ -151,7 +151,7 @@ def _translate(texts: Sequence[str], pair: str) -> list[str]:
             blocks = [" ".join(output.split()).removesuffix(".").rstrip()]
         else:
             half = len(texts) // 2
-            return _translate(texts[:half], pair) + _translate(texts[half:], pair)
+            return translate(texts[:half], pair) + translate(texts[half:], pair)
     translated = sum(map(bool, blocks))
     if translated < len(texts):
         raise ToolError(

@@ -40,6 +40,6 @@ def table(counted: Sequence[TextStatisticsRow], adapter: str) -> dict[str, Any]:
     source = ""
     if papers:
         tables = sorted({f"{published_cells.PAPERS[cell.paper]}, Table {cell.table}" for cell in papers.values()})
-        note = "Its ROUGE-1 is of another measure: less than the captions that stay as they are give alone."
+        note = "Its ROUGE-1 is another measure: it is lower than what the unchanged captions alone would give."
         source = f"paper: {', '.join(tables)}. {note}"
     return {"heads": heads, "rows": rows, "source": source}

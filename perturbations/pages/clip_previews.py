@@ -14,19 +14,19 @@ import numpy as np
 
 from perturbations.base.arrays import Image, uniform_indices
 from perturbations.base.errors import ManifestError, MediaError
-from perturbations.base.storage import Profile, is_picture
 from perturbations.manifest.rows import VideoRow
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
+from perturbations.media.profiles import Profile, is_picture
 from perturbations.pages import preview
 
-_FRAMES, _RATE = 16, 8  # of all previews, so that those side by side stay in step
+_FRAMES, RATE = 16, 8  # of all previews, so that those side by side stay in step
 _LATEST = 60  # no frame before it is skipped: of a long clip, only the beginning is decoded
 _SIDE = 240  # the most pixels of a side
 _PROFILE = Profile(
     "libx264", "yuv420p", {"preset": "veryfast", "crf": "32", "x264-params": "cpu-independent=1"}, exact=False
 )
-_TIMING = Timing(Fraction(1, _RATE), Fraction(_RATE))
+_TIMING = Timing(Fraction(1, RATE), Fraction(RATE))
 _QUALITY = 40  # of stills
 _ITEMS = 2
 
@@ -64,9 +64,9 @@ def of_item(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> ItemP
     return clean, perturbed
 
 
-def _places(held: int, fps: float, *, whole: bool) -> list[int]:
+def places(held: int, fps: float, *, whole: bool) -> list[int]:
     """The frames of a preview: of its beginning at about their own speed, or spread over the clip."""
-    step = max(1, round(fps / _RATE))
+    step = max(1, round(fps / RATE))
     if whole or held < _FRAMES * step:
         return uniform_indices(_FRAMES, held)
     start = min(held - _FRAMES * step, _LATEST)
@@ -79,19 +79,20 @@ def _preview(
     """A preview; where a file is missing or damaged, the reason. A page of the others is still of use."""
     whole = whole or row.stored_frames is not None
     try:
-        images = [_small(image) for image in frames_of(row, partial(_places, fps=row.fps, whole=whole))]
+        images = [_small(image) for image in frames_of(row, partial(places, fps=row.fps, whole=whole))]
     except (MediaError, ManifestError, IndexError) as error:
         return {"video": "", "still": "", "note": " ".join(str(error).replace(f"{root}/", "").split())[:120]}
-    video = "" if is_picture(row.source_path) else _address("video/mp4", _played(images))
+    video = "" if is_picture(row.source_path) else _address("video/mp4", encoded(images))
     middle = cv2.cvtColor(images[len(images) // 2], cv2.COLOR_RGB2BGR)
     still = cv2.imencode(".webp", middle, [cv2.IMWRITE_WEBP_QUALITY, _QUALITY])[1]
     return {"video": video, "still": _address("image/webp", still.tobytes()), "note": ""}
 
 
-def _played(images: Sequence[Image]) -> bytes:
+def encoded(images: Sequence[Image], profile: Profile = _PROFILE) -> bytes:
+    """An MP4 of images with even sides, at the rate of all previews."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "preview.mp4")
-        encoding.encode((Frame(image, place, place) for place, image in enumerate(images)), path, _PROFILE, _TIMING)
+        encoding.encode((Frame(image, place, place) for place, image in enumerate(images)), path, profile, _TIMING)
         return path.read_bytes()
 
 

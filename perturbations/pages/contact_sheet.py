@@ -22,7 +22,8 @@ _GAP = 3  # between pictures
 _TEXT, _TITLE = 14, 18  # font sizes in pixels
 _LINE = 20  # distance of two lines of text
 _LETTER = 9  # most letters are narrower
-_TITLE_WIDTH = 800  # a longer title does not make the sheet wider
+_TITLE_WIDTH = 800  # a longer title is continued on further lines
+_TITLE_LINES = 3
 _LABEL_LETTERS = 24  # a longer label is continued on the next line
 _HEADER_LINES = 3
 
@@ -49,19 +50,22 @@ def contact_sheet(
     cell = min(statistics.mode(widths or [cell_height]), 4 * cell_height), cell_height
     labels = [_wrapped(label, _LABEL_LETTERS, max(cell_height // _LINE, 1)) for label, _ in rows]
     names = [_wrapped(name, max(cell[0] // _LETTER, 1), _HEADER_LINES) for name in columns]
-    title = _drawable(title)
     text, large = (ImageFont.load_default(size) for size in (_TEXT, _TITLE))
     label_width = max((round(text.getlength(line)) for lines in labels for line in lines), default=0)
     left = _BORDER + (label_width + _BORDER if label_width else 0)
-    header = _BORDER + (_LINE + _BORDER if title else 0)
-    top = header + max(map(len, names), default=0) * _LINE
     lefts = [left + place * (cell[0] + _GAP) for place in range(len(columns) + 1)]
+    letters = max(_TITLE_WIDTH, lefts[-1] - _BORDER) // _LETTER
+    titles = _wrapped(title, letters, _TITLE_LINES)
+    width = max(lefts[-1], *(min(round(large.getlength(line)), _TITLE_WIDTH) + _BORDER for line in ["", *titles]))
+    width += _BORDER
+    header = _BORDER + (_LINE * len(titles) + _BORDER if titles else 0)
+    top = header + max(map(len, names), default=0) * _LINE
     tops = [top + place * (cell_height + _GAP) for place in range(len(rows) + 1)]
-    width = max(lefts[-1] + _BORDER, min(round(large.getlength(title)), _TITLE_WIDTH) + 2 * _BORDER)
 
     sheet = Pictures.new("RGB", (width, tops[-1] + _BORDER), "white")
     draw = ImageDraw.Draw(sheet)
-    draw.text((_BORDER, _BORDER), title, _INK, large)
+    for line_number, line in enumerate(titles):
+        draw.text((_BORDER, _BORDER + line_number * _LINE), line, _INK, large)
     for x, lines in zip(lefts, names, strict=False):
         for line_number, line in enumerate(reversed(lines), 1):  # a short name is close to its pictures, not to the top
             draw.text((x + cell[0] / 2, top - line_number * _LINE), line, _INK, text, anchor="ma")
@@ -73,7 +77,7 @@ def contact_sheet(
             if image is not None:
                 fitted = ImageOps.contain(Pictures.fromarray(image), cell)
                 sheet.paste(fitted, (x + (cell[0] - fitted.width) // 2, y + (cell_height - fitted.height) // 2))
-    if title:  # a long one ends before the border
+    if titles:  # wide letters end before the border
         sheet.paste("white", (width - _BORDER, 0, width, top))
     return np.asarray(sheet, np.uint8)
 
@@ -86,11 +90,16 @@ def write_picture(image: Image, path: Path) -> None:
     form = PICTURES.get(path.suffix.lower())
     if form is None:
         raise OutputError(f"cannot write {path}: its name must end in {', '.join(PICTURES)}")
-    storage.remove_leftovers([path])  # of jobs that were killed
     encoded = io.BytesIO()  # Pillow does not see that a full disk takes a part of a JPEG only
     Pictures.fromarray(image).save(encoded, form, quality=95)
+    write_whole(encoded.getvalue(), path)
+
+
+def write_whole(data: bytes, path: Path) -> None:
+    """Write a picture's bytes whole or not at all, and remove what killed jobs left. Raises `OutputError`."""
+    storage.remove_leftovers([path])
     with storage.atomic_path(path) as temporary:
-        temporary.write_bytes(encoded.getvalue())
+        temporary.write_bytes(data)
 
 
 def _drawable(text: str) -> str:
@@ -100,4 +109,4 @@ def _drawable(text: str) -> str:
 
 def _wrapped(text: str, letters: int, most: int) -> list[str]:
     """`text` in at most `most` lines of so many letters, broken at spaces where possible."""
-    return textwrap.wrap(_drawable(text), letters, max_lines=most, placeholder="…")
+    return textwrap.wrap(_drawable(text), letters, max_lines=most, placeholder="…", break_on_hyphens=False)

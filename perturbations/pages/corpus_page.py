@@ -22,6 +22,7 @@ from perturbations.corpus.store.clip_rows import offline_roles
 from perturbations.manifest import files, locations, manifest_paths, sets
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.rows import CAPTIONS, COMPLETE, QUARANTINE, VIDEOS, VideoRow
+from perturbations.media import profiles
 from perturbations.models.guides.backends import STAND_IN
 from perturbations.pages import clip_previews, common, templates
 from perturbations.pages.preview import moves_frames
@@ -47,7 +48,7 @@ def corpus_page(videos: Path, page: Path) -> None:
     root = locations.root_of(videos, about)
     quarantine = videos.with_name(manifest_paths.name(QUARANTINE.name))
     reasons = common.reasons(files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else [])
-    is_still = len(frame) > 0 and storage.is_picture(frame["source_path"].iloc[0])
+    is_still = len(frame) > 0 and profiles.is_picture(frame["source_path"].iloc[0])
     words = partial(shown.in_words_of, pictures=is_still)
     chosen = {
         item: [locations.located(rows[at], root) for at in complete.index[complete["item_id"] == item].tolist()]
@@ -78,6 +79,7 @@ def corpus_page(videos: Path, page: Path) -> None:
         number_of_items=complete["item_id"].nunique(),
         is_still=is_still,
         words=words,
+        has_stand_ins=any(offline_roles(row.backend) for members in chosen.values() for row in members),
         loading=_loading(videos, root, complete),
         facts=[words(fact) for fact in _facts(videos, frame, about)],
         perturbed=[_line(name, _of(frame, name)) for name in names],
@@ -180,10 +182,10 @@ def _line(name: str, rows: pd.DataFrame) -> dict[str, object]:
 _MEASURES = {
     "psnr_db": (
         "PSNR against the clean clip, dB",
-        "Higher is closer to the clean clip. Means over the clips that changed. ∞: no clip did; -: frames of "
-        "another size, which cannot be compared.",
+        "Higher is closer to the clean clip. Mean of all changed clips. ∞: no clip changed. -: not measured, because "
+        "the size changed.",
     ),
-    "ssim": ("SSIM against the clean clip", "Higher is closer to the clean clip; 1 is the same. Means over clips."),
+    "ssim": ("SSIM against the clean clip", "Higher is closer to the clean clip; 1 is the same. Mean of all clips."),
 }
 """The title of each table, and how to read it."""
 
@@ -246,5 +248,7 @@ def _cards(
 def _numbers(row: VideoRow) -> list[str]:
     """What was measured of a clip, in words."""
     psnr, ssim = (math.nan if value is None else value for value in (row.psnr_db, row.ssim))
-    of_psnr = "unchanged" if psnr == math.inf else f"PSNR {psnr:.1f} dB"
-    return [text for text, value in ((of_psnr, psnr), (f"SSIM {ssim:.2f}", ssim)) if not math.isnan(value)]
+    of_psnr = "unchanged" if psnr == math.inf else f"PSNR\N{NO-BREAK SPACE}{psnr:.1f}\N{NO-BREAK SPACE}dB"
+    return [
+        text for text, value in ((of_psnr, psnr), (f"SSIM\N{NO-BREAK SPACE}{ssim:.2f}", ssim)) if not math.isnan(value)
+    ]

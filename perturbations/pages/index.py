@@ -20,6 +20,7 @@ from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import files, manifest_paths, sets
 from perturbations.manifest.rows import QUARANTINE, TEXTS, VIDEOS
+from perturbations.media import profiles
 from perturbations.pages import common, templates
 
 _MOST_REASONS = 50
@@ -130,7 +131,7 @@ def _entry(path: Path, kind: str, beside: Sequence[Path], output: Path) -> dict[
     below = path.relative_to(output.parent).parts
     links = [(_NAMES.get(other.name, other.name), other) for other in beside] + [("rows", path)]
     paths = files.read_columns(path, "source_path")["source_path"] if kind == VIDEOS.name else []
-    is_still = len(paths) > 0 and storage.is_picture(paths[0].as_py())
+    is_still = len(paths) > 0 and profiles.is_picture(paths[0].as_py())
     size = files.stored_bytes(path) if kind == VIDEOS.name else 0
     if kind == _RESULTS:
         name, count = " / ".join(below[:-1]), _headline(path)
@@ -175,4 +176,5 @@ def _headline(path: Path) -> str:
         return shown.plural(len(rows), "row")
     label, direction = means.iloc[:, 0].idxmax()
     numbers = ", ".join(f"{value:.1f} {side}" for side, value in means.loc[(label, direction)].dropna().items())
-    return f"R@1 {numbers}: {label}, {direction}, the best of {shown.plural(rows['label'].nunique(), 'method')}"
+    methods = rows["label"].nunique()
+    return f"R@1 {numbers}: " + (f"{label}, {direction}, the best of {methods} methods" if methods > 1 else direction)

@@ -11,17 +11,18 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from perturbations import __version__
 from perturbations.api.clip_opening import open_clip
-from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import UnknownPerturbationError
 from perturbations.corpus.plan import recipe, tiers
 from perturbations.corpus.render import clean_clips, rendering
 from perturbations.corpus.render.clean_clips import source_of
+from perturbations.corpus.render.planned_clip import PlannedClip
 from perturbations.corpus.store.clip_rows import offline_roles
 from perturbations.manifest import files, locations
 from perturbations.manifest.rows import COMPLETE, VIDEOS, AnalysisRow, CompleteSource, VideoRow
-from perturbations.media import decoding
+from perturbations.media import decoding, profiles
 from perturbations.media.clean_clip import CleanClip
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.models.guides import guide_registry as guides
@@ -49,7 +50,7 @@ def from_video(
     has not these. Returns the keys that stand-ins of models made, and those that are left out of suites: they need
     donors, and there are none, or several frames of a picture.
     """
-    is_picture = storage.is_picture(row.path or "")
+    is_picture = profiles.is_picture(row.path or "")
 
     def lacks(entry: suite_registry.Perturbation) -> bool:
         needs_donors = not donors and guides.takes_frames(entry.guide)
@@ -66,7 +67,7 @@ def from_video(
     if severities is None:
         shared = set[int].intersection(*(set(entry.severities) for entry in entries)) if entries else set()
         severities = [1, 3, 5] if shared >= {1, 3, 5} else sorted(shared)
-    source, others = (_Remembering(**vars(source_of(row))), [_Remembering(**vars(source_of(own))) for own in donors])
+    source, *others = map(remembering, [row, *donors])
     known: dict[tuple[str, CleanClip], AnalysisRow] = {}
 
     def analysed(analysis: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
@@ -78,7 +79,7 @@ def from_video(
         (_label(entry.name, entry.key in stand_ins), images_of(entry, source, others, severities, seed, analysed))
         for entry in entries
     ]
-    title = _title(row.item_id, [entry.suite for entry in entries], seed)
+    title = title_of(row.item_id, [entry.suite for entry in entries], seed, has_stand_ins=bool(stand_ins))
     _write(rows, severities, f"{title}; without {', '.join(left_out)}" if left_out else title, output)
     return stand_ins, left_out
 
@@ -87,14 +88,23 @@ def _label(name: str, is_stand_in: bool) -> str:
     return f"{name} ({STAND_IN})" if is_stand_in else name
 
 
-def _title(item: str, suites: Sequence[str], seed: int) -> str:
-    return f"{item}: {', '.join(dict.fromkeys(suites))}, seed {seed}"
+def title_of(
+    item: str, names: Sequence[str], seed: int, version: object = __version__, *, has_stand_ins: bool = False
+) -> str:
+    """What a picture is of: the item, the suites or perturbations, the seed, and this package's version."""
+    title = f"{item}: {', '.join(dict.fromkeys(names))}, seed {seed}, perturbations {version}"
+    return f"{title}; {STAND_IN}: not made by the published model" if has_stand_ins else title
 
 
 def _write(rows: Sequence[tuple[str, Sequence[Image | None]]], severities: Sequence[int], title: str, to: Path) -> None:
     """Write the sheet of each perturbation's clean picture and those of its severities."""
     columns = ["clean", *(f"severity {severity}" for severity in severities)] if rows else []
     write_picture(contact_sheet(rows, columns, title=title), to)
+
+
+def remembering(row: CompleteSource) -> CleanClip:
+    """The clean clip of a row, which keeps the few frames that are read of it."""
+    return _Remembering(**vars(source_of(row)))
 
 
 class _Remembering(CleanClip):
@@ -122,18 +132,38 @@ def images_of(
     It is the middle frame, or that at `_LATEST` where the middle one comes later. `analysed` may keep what several
     calls share. Images are RGB uint8, of about the clip's size.
     """
-    temporal = entry.moves_frames
-    places = _places(source.num_frames, _LATEST, temporal=temporal)
-    images = [_in_one(_in_order(source.frames(set(places)), places))]
+    places_of = functools.partial(_places, latest=_LATEST, temporal=entry.moves_frames)
+    return [_in_one(images) for images in films_of(entry, source, donors, severities, seed, places_of, analysed)]
+
+
+def films_of(
+    entry: suite_registry.Perturbation,
+    source: CleanClip,
+    donors: Sequence[CleanClip],
+    severities: Sequence[int],
+    seed: int,
+    places_of: PlacesOf,
+    analysed: Callable[[AnalysisRecipe, CleanClip], AnalysisRow] = clean_clips.analysed_now,
+    scaled: Callable[[Image], Image] = lambda image: image,
+) -> Iterator[list[Image]]:
+    """Frames of a clip, clean and under each severity, `scaled` as they come."""
+
+    def shown(clip: CleanClip | PlannedClip) -> list[Image]:
+        places = places_of(clip.num_frames)
+        frames = clip.frames(only=set(places))
+        return _in_order((frame._replace(image=scaled(frame.image)) for frame in frames), places)
+
+    yield shown(source)
     for severity in severities:
         video = recipe.make(entry, severity, seed=seed, storage=tiers.UNSTORED, donors="--donors")
         facts = clean_clips.facts_now(video, source, donors, analysed)
         planned = rendering.planned_clip(video, replace(source, facts=facts))
-        places = _places(planned.num_frames, _LATEST, temporal=temporal)
         if planned.stores_stream:
-            planned = rendering.planned_clip(video, _begun(source, places[-1]))
-        images.append(_in_one(_in_order(planned.frames(only=set(places)), places)))
-    return images
+            last = places_of(planned.num_frames)[-1]
+            begun = rendering.planned_clip(video, _begun(source, last))
+            yield shown(replace(begun, num_frames=planned.num_frames))
+        else:
+            yield shown(planned)
 
 
 _LATEST = 30
@@ -174,7 +204,13 @@ def preview(videos: Path, output: Path) -> None:
     nothing += "clip is quarantined or missing"
     title = nothing
     if members:
-        title = _title(f"{members[0].dataset}, {members[0].item_id}", [row.suite for row in members], members[0].seed)
+        title = title_of(
+            f"{members[0].dataset}, {members[0].item_id}",
+            [row.suite for row in members],
+            members[0].seed,
+            about.get("package_version", "of an unknown version"),
+            has_stand_ins=any(offline_roles(row.backend) for row in members),
+        )
     lines: list[tuple[str, list[Image | None]]] = []
     clean: dict[bool, Image] = {}
     for name in common.in_order({row.suite for row in members}, {row.perturbation for row in members}):

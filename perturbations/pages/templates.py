@@ -16,11 +16,11 @@ def rendered(package: str, template: str, **values: object) -> str:
 
 @cache
 def _environment(package: str) -> Any:
-    """The templates of a package, each of which is compiled once."""
+    """The templates of a package, each of which is compiled once, and those that all pages share."""
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader(package, "."),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(own, ".") for own in (package, __package__)]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: shown.line(value) if type(value) is str else value,

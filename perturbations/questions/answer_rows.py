@@ -42,11 +42,10 @@ def cell_of(text: str, suites: Mapping[str, Collection[tuple[str, int]]]) -> Cel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerRow:
-    """A model's answer to a question in a cell.
+class _InCell:
+    """A row of a model in a cell.
 
-    `budget` is what the log says of frames: how many or how often, by which sampler, in which size. `parsed` is the
-    option that the response names, from 0; empty where it names none. `reported_score` is the harness's own.
+    `budget` is what the log says of frames: how many or how often, by which sampler, in which size.
     """
 
     model: str
@@ -55,6 +54,31 @@ class AnswerRow:
     perturbation: str
     severity: int
     cell: str
+
+    @property
+    def key(self) -> CellKey:
+        """What is perturbed."""
+        return CellKey(self.suite, self.perturbation, self.severity)
+
+    @property
+    def model_name(self) -> str:
+        """The model's name in tables: with the budget where there is one."""
+        return f"{self.model} ({self.budget})" if self.budget else self.model
+
+    @property
+    def cell_name(self) -> str:
+        """The cell's name in tables: `mlvp/fog_3`, `clean`."""
+        return self.cell if self.cell == CLEAN or not self.suite else f"{self.suite}/{self.cell}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRow(_InCell):
+    """A model's answer to a question in a cell.
+
+    `parsed` is the option that the response names, from 0; empty where it names none. `reported_score` is the harness's
+    own.
+    """
+
     question_id: str
     response: str
     parsed: int | None = None
@@ -63,7 +87,7 @@ class AnswerRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerResult:
+class AnswerResult(_InCell):
     """The answers of a model in a cell beside its clean ones, over the `n` questions that both have.
 
     Accuracies, `delta` (perturbed - clean), their intervals and `smallest_drop` are percent; rates are shares of 1.
@@ -72,12 +96,6 @@ class AnswerResult:
     `visual_share` is (A_p - A_blank) / (A_c - A_blank). `by_category` is JSON.
     """
 
-    model: str
-    budget: str
-    suite: str
-    perturbation: str
-    severity: int
-    cell: str
     n: int
     missing: int
     unparsed: int

@@ -42,8 +42,8 @@ def parsed(response: str, options: Sequence[str]) -> int | None:
     same = [place for place, option in enumerate(options) if _folded(option) == wanted]
     if wanted and same:
         return same[0] if len(same) == 1 else None
-    if said := _letters(_SAID.finditer(text)):
-        return _place(said, options)
+    if letters := _letters(_SAID.finditer(text)):
+        return _place(letters, options)
     marked = [*_LABEL.finditer(text), *re.finditer(r"[(\[]([A-Za-z])[)\]]", text)]
     return _place(_letters(marked), options) if _LABEL.match(text) else None
 

@@ -8,19 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError
 from perturbations.datasets.adapter_registry import adapters
 from perturbations.exports import export_folder, export_names, exported_corpus, videos
-from perturbations.exports.export_registry import Request
+from perturbations.exports.export_registry import Exported, Request
 from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus
 from perturbations.manifest import files
 from perturbations.manifest.companions import companion_path
 from perturbations.manifest.rows import QUESTIONS, SOURCES, TEXTS, VIDEOS, QuestionRow
+from perturbations.questions.answer_rows import CellKey
 from perturbations.questions.table import sha256_of
 
 
 @dataclass
-class Cell:
+class AskedCell:
     """What is asked in one scenario: what is perturbed, the clip per item, and the questions whose text is another."""
 
     columns: dict[str, Any]
@@ -43,20 +45,20 @@ class AskedCorpus:
     exported: ExportedCorpus
     rows: Sequence[QuestionRow]
     sha256: str
-    cells: dict[str, Cell]
+    cells: dict[str, AskedCell]
     placed: dict[ExportedClip, Path] = field(default_factory=dict)
 
     def asked(self, name: str) -> list[tuple[QuestionRow, str, ExportedClip, Path]]:
         """The questions of a cell that can be asked, each with its text, its clip and the clip's file."""
         cell = self.cells[name]
-        found = []
+        questions = []
         for row in self.rows:
             clip = cell.clips.get(row.item_id)
             text = row.question if cell.texts is None else cell.texts.get(row.question_id)
             if clip in self.placed and text is not None:
                 assert clip is not None
-                found.append((row, text, clip, self.placed[clip]))
-        return found
+                questions.append((row, text, clip, self.placed[clip]))
+        return questions
 
     @property
     def group(self) -> str:
@@ -85,7 +87,7 @@ def read(request: Request) -> AskedCorpus:
     cells = {}
     for name, clips in exported.scenarios():
         columns = _columns(exported, clips[0].row)
-        cells[name] = Cell(columns, {clip.row.item_id: clip for clip in clips if clip.row.item_id in wanted})
+        cells[name] = AskedCell(columns, {clip.row.item_id: clip for clip in clips if clip.row.item_id in wanted})
     if has_texts:
         clean = cells.pop(export_names.CLEAN)
         ids = defaultdict(list)
@@ -97,7 +99,7 @@ def read(request: Request) -> AskedCorpus:
                 for text in texts
                 for question_id in ids[text.item_id, getattr(text, "source_text", text.text)]
             }
-            cells[name] = Cell(_columns(exported, texts[0]), clean.clips, of_ids)
+            cells[name] = AskedCell(_columns(exported, texts[0]), clean.clips, of_ids)
     ordered = dict(sorted(cells.items(), key=lambda own: own[0] != export_names.CLEAN))
     return AskedCorpus(exported, rows, sha256_of(rows), ordered)
 
@@ -106,13 +108,8 @@ def _columns(exported: ExportedCorpus, row: object) -> dict[str, Any]:
     """What tells a cell from others, in the columns of answers."""
     perturbation = getattr(row, "perturbation", None)
     if perturbation is None:
-        return {
-            "dataset": exported.dataset,
-            "suite": export_names.CLEAN,
-            "perturbation": export_names.CLEAN,
-            "severity": 0,
-        }
-    own = {name: getattr(row, name) for name in ("suite", "perturbation", "severity")}
+        return {"dataset": exported.dataset, **CellKey()._asdict()}
+    own = {name: getattr(row, name) for name in CellKey._fields}
     return {"dataset": exported.dataset, **own}
 
 
@@ -128,3 +125,13 @@ def place(asked: AskedCorpus) -> None:
     asked.placed = {clip: path for clip, (path, *_) in videos.place(exported, targets).items()}
     exported.count = sum(len(asked.asked(name)) for name in asked.cells)
     export_folder.finish(output, [*asked.placed.values()], exported.left_out)
+
+
+def write(asked: AskedCorpus, texts: Mapping[str, str], pattern: str) -> Exported:
+    """Write the files of an export by their names, and delete those of an earlier one that fit the `pattern`."""
+    output = asked.exported.request.output
+    for stale in {path.name for path in output.glob(pattern)} - {*texts}:
+        (output / stale).unlink()
+    for name, text in texts.items():
+        storage.write_text_if_changed(output / name, text)
+    return asked.exported.result(shown.plural(asked.exported.count, "question"))

@@ -100,11 +100,7 @@ def _written(asked: AskedCorpus) -> Exported:
         f"{task}.yaml": f"include: _base_yaml\ntask: {task}\nprocess_docs: !function utils.docs_{name}\n"
         for name, task in tasks.items()
     }
-    for stale in {path.name for path in output.glob("*.yaml")} - {*texts}:
-        (output / stale).unlink()
-    for name, text in texts.items():
-        storage.write_text_if_changed(output / name, text)
-    return asked.exported.result(shown.plural(asked.exported.count, "question"))
+    return harnesses.write(asked, texts, "*.yaml")
 
 
 def _cell(asked: AskedCorpus, question_id: str, cell: dict[str, tuple[str, ExportedClip, Path]]) -> dict[str, str]:

@@ -36,7 +36,6 @@ _Truths = NDArray[np.bool_]
 class _Cell:
     """The answers of a model in a cell: of every question whether it is answered and right, and its option."""
 
-    key: CellKey
     answered: _Truths
     right: _Truths
     options: NDArray[np.int64]
@@ -59,27 +58,27 @@ def results(
     cluster = np.unique([row.cluster for row in questions], return_inverse=True)[1]
     runs: dict[tuple[str, str], dict[CellKey, _Cell]] = defaultdict(dict)
     for row in rows:
-        key, cells = CellKey(row.suite, row.perturbation, row.severity), runs[row.model, row.budget]
+        key, cells = row.key, runs[row.model, row.budget]
         if key not in cells:
             empty = np.zeros(len(questions), bool)
-            cells[key] = _Cell(key, empty, empty.copy(), np.full(len(questions), -1))
+            cells[key] = _Cell(empty, empty.copy(), np.full(len(questions), -1))
         place = place_of[row.question_id]
         cells[key].answered[place] = True
         cells[key].right[place] = row.correct
         cells[key].options[place] = -1 if row.parsed is None else row.parsed
     _say_unpaired(runs)
-    found, measured = [], []
+    rows_of_cells, measured = [], []
     for (model, budget), cells in sorted(runs.items()):
         for key, cell in sorted(cells.items(), key=lambda own: (own[0] != CellKey(), own[0])):
             clean = cells.get(CellKey())
             counts, columns = _counted(cell, clean, cells.get(BLANK), questions, cluster)
-            found.append(
+            rows_of_cells.append(
                 AnswerResult(
                     model=model, budget=budget, **key._asdict(), cell=key.name, draws=draws, seed=seed, **counts
                 )
             )
             measured.append(columns)
-    return _with_p(_with_intervals(found, np.array(measured), seed, draws, margin))
+    return _with_p(_with_intervals(rows_of_cells, np.array(measured), seed, draws, margin))
 
 
 def _say_unpaired(runs: Mapping[tuple[str, str], Mapping[CellKey, _Cell]]) -> None:
@@ -182,7 +181,7 @@ def _with_intervals(
         n, before, after, seen, clean_seen, right_seen = np.moveaxis(samples, 2, 0)
         accuracy, delta = 100 * after / n, 100 * (after - before) / n
         share, base = right_seen / clean_seen, clean_seen / seen
-    done = []
+    completed = []
     for at, row in enumerate(rows):
         low, high = _ends(accuracy[:, at])
         row = replace(row, accuracy_low=low, accuracy_high=high)
@@ -197,8 +196,8 @@ def _with_intervals(
             if total[4] > 0 and np.nanquantile(base[:, at], 0.025) > 0:
                 low, high = _ends(share[:, at])
                 row = replace(row, visual_share=float(total[5] / total[4]), visual_low=low, visual_high=high)
-        done.append(row)
-    return done
+        completed.append(row)
+    return completed
 
 
 def _ends(samples: bootstrap.Samples) -> tuple[float | None, float | None]:

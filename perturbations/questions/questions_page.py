@@ -39,14 +39,12 @@ _READ = (
 
 def sentence(row: AnswerResult) -> str:
     """A result in words, for the command line."""
-    name = f"{row.model}{f' ({row.budget})' if row.budget else ''}, {'/'.join(filter(None, (row.suite, row.cell)))}"
-    if row.cell == CLEAN:
-        name = name.replace(f"{CLEAN}/", "")
     drop = ""
     if row.delta is not None and row.low is not None and row.high is not None:
         drop = f", {row.delta:+.1f} from clean [{row.low:+.1f}, {row.high:+.1f}], p {row.p_flip:.2g}"
     accuracy = "no pair" if row.accuracy is None else f"accuracy {row.accuracy:.1f}"
-    return f"{name}: {accuracy}{drop} (n {row.n:,}, {row.missing:,} missing, {row.unparsed:,} unparsed)"
+    counts = f"n {row.n:,}, {row.missing:,} missing, {row.unparsed:,} unparsed"
+    return f"{row.model_name}, {row.cell_name}: {accuracy}{drop} ({counts})"
 
 
 def sections(paths: Sequence[Path]) -> list[Section]:
@@ -82,23 +80,23 @@ def _suites(rows: Sequence[AnswerResult]) -> Iterator[tuple[str, list[AnswerResu
         yield name, [row for row in rows if row.suite in (name, CLEAN, _CONTROLS)]
 
 
-def _model(row: AnswerResult) -> str:
-    return f"{row.model} ({row.budget})" if row.budget else row.model
+def _models(rows: Sequence[AnswerResult]) -> list[str]:
+    return list(dict.fromkeys(row.model_name for row in rows))
 
 
 def _columns(rows: Sequence[AnswerResult]) -> list[tuple[str, CellKey]]:
     """The cells in the order of their columns, each with its group: clean, the suite's, the controls."""
-    keys = {CellKey(row.suite, row.perturbation, row.severity) for row in rows}
+    keys = {row.key for row in rows}
     ordered = sorted(keys, key=lambda key: (key != CellKey(), key.suite == _CONTROLS, key))
     return [(_CONTROLS if key.suite == _CONTROLS else "" if key == CellKey() else key.suite, key) for key in ordered]
 
 
 def _accuracies(caption: str, rows: Sequence[AnswerResult]) -> PageTable:
-    by_key = {(_model(row), row.suite, row.perturbation, row.severity): row for row in rows}
-    models = list(dict.fromkeys(map(_model, rows)))
+    by_key = {(row.model_name, row.key): row for row in rows}
+    models = _models(rows)
     cells: dict[tuple[str, str], list[Cell]] = {}
     for group, key in _columns(rows):
-        cells[group, key.name] = [_accuracy(by_key.get((model, *key))) for model in models]
+        cells[group, key.name] = [_accuracy(by_key.get((model, key))) for model in models]
     perturbed = {name for group, key in _columns(rows) if group not in ("", _CONTROLS) for name in [key.perturbation]}
     if len(perturbed) > 1:
         cells["mean", "of perturbations"] = [_mean(rows, model, perturbed) for model in models]
@@ -117,14 +115,14 @@ def _accuracy(row: AnswerResult | None) -> Cell:
 
 def _mean(rows: Sequence[AnswerResult], model: str, perturbations: set[str]) -> Cell:
     """The mean over perturbations of the means over severities; empty where the model lacks a perturbation."""
-    of_one: dict[str, list[AnswerResult]] = defaultdict(list)
+    by_name: dict[str, list[AnswerResult]] = defaultdict(list)
     for row in rows:
-        if _model(row) == model and row.suite not in (CLEAN, _CONTROLS) and row.delta is not None:
-            of_one[row.perturbation].append(row)
-    if of_one.keys() != perturbations:
+        if row.model_name == model and row.suite not in (CLEAN, _CONTROLS) and row.delta is not None:
+            by_name[row.perturbation].append(row)
+    if by_name.keys() != perturbations:
         return Cell()
     accuracies, changes = (
-        sum(sum(getattr(row, name) for row in own) / len(own) for own in of_one.values()) / len(of_one)
+        sum(sum(getattr(row, name) for row in own) / len(own) for own in by_name.values()) / len(by_name)
         for name in ("accuracy", "delta")
     )
     return cell_of(".1f", value=accuracies, change=changes)
@@ -140,7 +138,7 @@ _NUMBERS = {
 
 def _flips(caption: str, rows: Sequence[AnswerResult]) -> PageTable:
     perturbed = [row for row in rows if row.cell != CLEAN]
-    names = [f"{_model(row)}: {'/'.join(filter(None, (row.suite, row.cell)))}" for row in perturbed]
+    names = [f"{row.model_name}: {row.cell_name}" for row in perturbed]
     cells = {
         ("", name.replace("_", " ")): [
             Cell() if (value := getattr(row, name)) is None else cell_of(form, value=value) for row in perturbed
@@ -157,14 +155,14 @@ def _flips(caption: str, rows: Sequence[AnswerResult]) -> PageTable:
 
 
 def _categories(caption: str, rows: Sequence[AnswerResult]) -> Iterator[PageTable]:
-    known = {(_model(row), row.suite, row.perturbation, row.severity): json.loads(row.by_category) for row in rows}
+    known = {(row.model_name, row.key): json.loads(row.by_category) for row in rows}
     names = sorted({name for own in known.values() for name in own})
     if not names:
         return
-    models = list(dict.fromkeys(map(_model, rows)))
+    models = _models(rows)
     lines = [(model, name) for model in models for name in names]
     cells = {
-        (group, key.name): [_of_category(known.get((model, *key), {}).get(name), key) for model, name in lines]
+        (group, key.name): [_of_category(known.get((model, key), {}).get(name), key) for model, name in lines]
         for group, key in _columns(rows)
     }
     index = pd.Index([f"{model}: {name}" if len(models) > 1 else name for model, name in lines])
@@ -194,7 +192,7 @@ def _lost(path: Path, table: Path, sha256: str, results: Sequence[AnswerResult])
     by_key: dict[tuple[str, CellKey], list[AnswerRow]] = defaultdict(list)
     models = {(row.model, row.budget) for row in results}
     for row in files.read_rows(answers, ANSWERS):
-        by_key[row.question_id, CellKey(row.suite, row.perturbation, row.severity)].append(row)
+        by_key[row.question_id, row.key].append(row)
     for (question_id, key), rows in by_key.items():
         clean = by_key.get((question_id, CellKey()), [])
         before = {(row.model, row.budget) for row in clean if row.correct}
@@ -227,25 +225,25 @@ def _card(
     clips: dict[tuple[str, CellKey], clip_previews.ItemPreviews],
 ) -> PlayedClips:
     key = max(cells, key=_strength)
-    said = [
+    responses = [
         f"{row.model}: {row.response[:200] if row.parsed is None else question.options[row.parsed]}"
         for row in answers[question.question_id, key]
     ]
-    lines = [question.question, f"Right: {question.options[question.answer]}. In {key.name}: {'; '.join(said)}."]
+    lines = [question.question, f"Right: {question.options[question.answer]}. In {key.name}: {'; '.join(responses)}."]
     lines.append(f"Lost in {', '.join(own.name for own in sorted(cells))}.")
-    found = clips.get((question.item_id, key))
-    if found is None:
+    previews = clips.get((question.item_id, key))
+    if previews is None:
         return PlayedClips(
             question.question_id, [], [*lines, "Its clips are not there, or it is the question that was perturbed."]
         )
-    clean, perturbed = found
+    clean, perturbed = previews
     played = [(CLEAN, next(iter(clean.values()))), *((key.name, own) for _, own in perturbed[key.perturbation])]
     return PlayedClips(question.question_id, played, lines)
 
 
 def _clips(folder: Path, wanted: set[tuple[str, CellKey]]) -> dict[tuple[str, CellKey], clip_previews.ItemPreviews]:
     """Previews of clips by item and cell, as far as their corpora lie below the folder of the table of questions."""
-    found: dict[tuple[str, CellKey], clip_previews.ItemPreviews] = {}
+    previews: dict[tuple[str, CellKey], clip_previews.ItemPreviews] = {}
     for suite in {key.suite for _, key in wanted}:
         manifest = folder / suite / manifest_paths.name("videos")
         if not manifest.is_file():
@@ -254,5 +252,5 @@ def _clips(folder: Path, wanted: set[tuple[str, CellKey]]) -> dict[tuple[str, Ce
         for row in files.read_rows(manifest, VIDEOS):
             own = row.item_id, CellKey(row.suite, row.perturbation, row.severity)
             if own in wanted and row.status == COMPLETE and isinstance(row, VideoRow):
-                found[own] = clip_previews.of_item([locations.located(row, root)], [row.perturbation], root)
-    return found
+                previews[own] = clip_previews.of_item([locations.located(row, root)], [row.perturbation], root)
+    return previews

@@ -98,13 +98,13 @@ def add_all(given: Iterable[Entry], collector: Collector) -> None:
     every = list(given)
     videos = _Videos(entry.video for entry in every)
     readings = [_readings(entry) for entry in every]
-    usual: Counter[str] = Counter(form for found in readings if isinstance(found, dict) for form in found)
+    usual: Counter[str] = Counter(form for reading in readings if isinstance(reading, dict) for form in reading)
     from_one = _counts_from_one(every, readings)
     rows: dict[str, QuestionRow] = {}
     places: dict[str, AnnotationPlace] = {}
     clips: dict[str, Item] = {}
     texts: dict[str, dict[str, AnnotationPlace]] = defaultdict(dict)
-    for entry, found in zip(every, readings, strict=True):
+    for entry, reading in zip(every, readings, strict=True):
         item_id = videos.item_id(entry)
         try:
             if not entry.question_id:
@@ -113,12 +113,12 @@ def add_all(given: Iterable[Entry], collector: Collector) -> None:
                 raise ValueError(f"duplicate question_id, first seen at {at(places[entry.question_id])}")
             text = _question(entry.question)
             options = _options(entry.options)
-            if isinstance(found, str):
-                raise ValueError(found)
-            if from_one and list(found) == ["index"]:
+            if isinstance(reading, str):
+                raise ValueError(reading)
+            if from_one and list(reading) == ["index"]:
                 raise ValueError(f"answers count from 0, and those of this file from 1 ({from_one}): write letters")
             item = videos.item(entry, text)
-            answer = _chosen(found, usual, options)
+            answer = _chosen(reading, usual, options)
         except ValueError as error:
             collector.reject(entry.where, item_id, f"question {short(entry.question_id)}: {error}")
             continue
@@ -266,8 +266,8 @@ def _readings(entry: Entry) -> dict[Form, int] | str:
         "index": number,
     }
     wanted = {form: place for form, place in places.items() if place is not None and entry.form in (None, form)}
-    if found := {form: place for form, place in wanted.items() if place < len(options)}:
-        return found
+    if places_of := {form: place for form, place in wanted.items() if place < len(options)}:
+        return places_of
     if _SEVERAL.fullmatch(text):
         return f"it has several answers, {short(text)}; one fits"
     return f"the answer {short(text)} is {f'beyond its {len(options)}' if wanted else 'none of its'} options"
@@ -282,21 +282,21 @@ def _alike(text: str, options: Sequence[str]) -> list[int]:
     return []
 
 
-def _chosen(found: Mapping[Form, int], usual: Counter[str], options: Sequence[str]) -> int:
+def _chosen(reading: Mapping[Form, int], usual: Counter[str], options: Sequence[str]) -> int:
     """The answer; where forms name several options, by the form in which most answers of the table can be read."""
-    first, *others = sorted(found, key=lambda form: -usual[form])
-    if any(found[form] != found[first] and usual[form] == usual[first] for form in others):
-        ways = " or ".join(f"{short(options[answer])} ({form})" for form, answer in found.items())
+    first, *others = sorted(reading, key=lambda form: -usual[form])
+    if any(reading[form] != reading[first] and usual[form] == usual[first] for form in others):
+        ways = " or ".join(f"{short(options[answer])} ({form})" for form, answer in reading.items())
         raise ValueError(f"the answer may be {ways}: write answers as letters")
-    return found[first]
+    return reading[first]
 
 
 def _counts_from_one(every: Sequence[Entry], readings: Sequence[Mapping[Form, int] | str]) -> str:
     """A place of which only counting from 1 makes sense, in a table none of whose answers is 0."""
     if any(entry.form is not None or _text(entry.answer) == "0" for entry in every):
         return ""
-    for entry, found in zip(every, readings, strict=True):
+    for entry, reading in zip(every, readings, strict=True):
         with suppress(ValueError):
-            if isinstance(found, str) and _text(entry.answer) == str(len(_options(entry.options))):
+            if isinstance(reading, str) and _text(entry.answer) == str(len(_options(entry.options))):
                 return f"{at(entry.where)}: {_text(entry.answer)}"
     return ""

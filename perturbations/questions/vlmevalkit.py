@@ -7,7 +7,6 @@ import io
 import json
 from string import ascii_uppercase
 
-from perturbations.base import shown, storage
 from perturbations.exports.export_registry import Exported, Request
 from perturbations.questions import harnesses
 from perturbations.questions.lmms_eval import source_of
@@ -24,7 +23,10 @@ keeps sampled frames by a dataset's name, so each cell has a name of its own; do
 
 
 def write_videos(request: Request) -> Exported:
-    """Write a dataset per cell. Raises as `harnesses.read` and `folder.claim` do."""
+    """Write a dataset per cell of perturbed clips, or of perturbed questions about clean ones.
+
+    Raises as `harnesses.read` and `folder.claim` do.
+    """
     asked = harnesses.read(request)
     output, group = request.output, asked.group
     harnesses.place(asked)
@@ -38,16 +40,10 @@ def write_videos(request: Request) -> Exported:
             group=group, output=output.absolute(), driver=_DRIVER, dataset=asked.exported.dataset
         ),
     }
-    for stale in {path.name for path in output.glob("*.tsv")} - {*texts}:
-        (output / stale).unlink()
-    for name, text in texts.items():
-        storage.write_text_if_changed(output / name, text)
-    return asked.exported.result(shown.plural(asked.exported.count, "question"))
+    return harnesses.write(asked, texts, "*.tsv")
 
 
-def write_captions(request: Request) -> Exported:
-    """Write a dataset per cell of perturbed questions about clean clips. Raises as `write_videos` does."""
-    return write_videos(request)
+write_captions = write_videos
 
 
 def _table(asked: harnesses.AskedCorpus, name: str, dataset: str) -> str:

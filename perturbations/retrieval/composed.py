@@ -156,6 +156,46 @@ def chance(sizes: Sequence[int], num_targets: Sequence[int], k: int) -> float:
     return 100 * float(np.mean(hits))
 
 
+def average_precisions(
+    scores: Scores2D, is_target: Scores2D, ks: Sequence[int], num_targets: int
+) -> NDArray[np.float64]:
+    """The average precision of a query at each k, float64 (len(ks),), from 0 to 1: their means over queries are mAP@k.
+
+    The sum of the precisions at the places of the targets among the first k, over min(num_targets, k).
+
+    Args:
+        scores: of the candidates, (N,).
+        is_target: which of them are targets, (N,). Of equal scores, targets come last.
+        ks: how far each value looks.
+        num_targets: how many targets the query has; 0 gives zeros.
+
+    Source: TF-CoVR (arXiv 2506.05274), whose gallery may repeat a target: it then counts as often.
+    """
+    own, hits = np.asarray(scores), np.asarray(is_target, bool)
+    most = min(max(ks), len(own))
+    if not (num_targets and most):
+        return np.zeros(len(ks))
+    near = np.flatnonzero(own >= np.partition(own, len(own) - most)[len(own) - most])
+    order = near[np.lexsort((hits[near], -own[near]))][:most]
+    hit = hits[order]
+    precisions = np.where(hit, np.cumsum(hit) / np.arange(1, most + 1), 0.0)
+    return np.array([precisions[:k].sum() / min(num_targets, k) for k in ks])
+
+
+def chance_of_map(sizes: Sequence[int], num_targets: Sequence[int], k: int) -> float:
+    """mAP@k of random orders, in percent: the mean over queries of the expected average precision.
+
+    `sizes` and `num_targets` count each query's candidates and the targets among them.
+    """
+    expected = []
+    for size, count in zip(sizes, num_targets, strict=True):
+        places = np.arange(1, min(k, size) + 1)
+        others = (count - 1) / (size - 1) if size > 1 else 0.0  # the chance that another place before is a target's
+        total = float(np.sum(count / size * (1 + (places - 1) * others) / places)) if count else 0.0
+        expected.append(total / min(count, k) if count else 0.0)
+    return 100 * float(np.mean(expected))
+
+
 def _positions(values: Scores2D, size: int, name: str) -> NDArray[np.int64]:
     positions = np.asarray(values)
     if positions.size == 0:

@@ -1,7 +1,8 @@
 """The cells of the papers' tables, as printed: which paper, table, row and column, and what contradicts a cell.
 
-`published.parquet` holds 10,275 numbers of HAT-VTR (`hat_vtr`), MSRVTT-P and YouCook2-P (`msrvtt_p`, the NeurIPS
-version), Qiu et al. (`mm_robustness`) and EgoCVR (`egocvr`), with what the papers state of the runs behind each.
+`published.parquet` holds 10,306 numbers of HAT-VTR (`hat_vtr`), MSRVTT-P and YouCook2-P (`msrvtt_p`, the NeurIPS
+version), Qiu et al. (`mm_robustness`), EgoCVR (`egocvr`) and further sets of composed retrieval, with what the papers
+state of the runs behind each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from typing import Final
 _FILE = Path(__file__).with_name("published.parquet")
 
 PAPERS: Final = MappingProxyType(
-    {"hat_vtr": "HAT-VTR", "msrvtt_p": "MSRVTT-P", "mm_robustness": "Qiu et al.", "egocvr": "EgoCVR"}
+    {
+        **{"hat_vtr": "HAT-VTR", "msrvtt_p": "MSRVTT-P", "mm_robustness": "Qiu et al.", "egocvr": "EgoCVR"},
+        **{"covr_r": "CoVR-R", "dense_webvid_covr": "Dense-WebVid-CoVR", "tf_covr": "TF-CoVR", "omni_cvr": "OmniCVR"},
+    }
 )
 """The papers' keys and names."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -140,7 +140,7 @@ class Form:
 
 
 def table(names: str, *rows: ParameterValue | tuple[ParameterValue, ...]) -> tuple[KernelParameters, ...]:
-    """A published table: one parameter set per row, whose cells stand in the order of `names`."""
+    """A published table: one parameter set per row, whose cells are in the order of `names`."""
     columns = names.split()
     return tuple(dict(zip(columns, row if isinstance(row, tuple) else (row,), strict=True)) for row in rows)
 
@@ -173,36 +173,33 @@ class Paper:
         monotonic: bool = True,
     ) -> Perturbation:
         """A perturbation of videos; `source` says more exactly where it is printed."""
-        others = {
-            variant: self.video(
-                name,
-                category,
-                form.kernel or kernel,
-                by_severity if form.table is None else form.table,
-                summary,
-                source=source,
+        first = Form(kernel=kernel, table=by_severity, differences=differences, monotonic=monotonic)
+        entries = {
+            variant: Perturbation(
+                **vars(form.kernel or kernel),
+                suite=self.suite,
+                name=name,
+                category=category,
+                variant=variant,
+                by_severity=form.table or by_severity,
+                paper_severities=tuple(range(1, len(form.table or by_severity) + 1)),
+                draw=self._draw_of(form.kernel or kernel),
+                summary=summary,
+                source=", ".join(filter(None, (self.video_source, source))),
                 differences=form.differences,
                 monotonic=monotonic if form.monotonic is None else form.monotonic,
             )
-            for variant, form in (variants or {}).items()
+            for variant, form in {self.variants[0]: first, **(variants or {})}.items()
         }
+        return replace(entries.pop(self.variants[0]), others=entries)
+
+    def _draw_of(self, kernel: Kernel) -> Draw:
+        """What a kernel of videos draws for."""
+        if not (kernel.realization or kernel.draws_guide):
+            return "none"
         # What becomes of the order of frames or of a stream, and which style or photograph is taken, is the clip's.
         of_clip = kernel.moves_frames or kernel.encodes or kernel.realization is None or kernel.once
-        return Perturbation(
-            **{column.name: getattr(kernel, column.name) for column in fields(Kernel)},
-            suite=self.suite,
-            name=name,
-            category=category,
-            variant=self.variants[0],
-            by_severity=by_severity,
-            paper_severities=tuple(range(1, len(by_severity) + 1)),
-            draw=("clip" if of_clip else self.draw) if kernel.realization or kernel.draws_guide else "none",
-            summary=summary,
-            source=", ".join(filter(None, (self.video_source, source))),
-            differences=differences,
-            monotonic=monotonic,
-            others={variant: replace(entry, variant=variant) for variant, entry in others.items()},
-        )
+        return "clip" if of_clip else self.draw
 
     def text(
         self,

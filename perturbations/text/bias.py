@@ -74,7 +74,7 @@ _OF_THEY |= {"doesn't": "don't", "hasn't": "haven't"}
 
 
 def _their_verb(ending: str, after: Sequence[str]) -> str:
-    """The "'s" of "they's" as "'re"; as "'ve" where a participle follows that only stands with "have"."""
+    """The "'s" of "they's" as "'re"; as "'ve" where a participle follows that occurs only with "have"."""
     before, written, marks = parts(ending)
     verb = "ve" if after and after[0] in OF_HAVE else "re"
     return f"{before}{verb.upper() if written == 'S' else verb}{marks}"

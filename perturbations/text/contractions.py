@@ -12,7 +12,7 @@ WRITTEN_OUT = {"'re": "are", "'m": "am", "'ve": "have", "'ll": "will", "'d": "wo
 CLITICS = frozenset((*WRITTEN_OUT, "'s"))
 RUN_TOGETHER = {"im": ("i", "am"), "ive": ("i", "have"), **{f"{who}re": (who, "are") for who in ("you", "they")}}
 OF_HAVE = frozenset(("been", "got", "gotten", "had"))
-"""Participles that only stand with "have": "he's been"."""
+"""Participles that occur only with "have": "he's been"."""
 
 _APOSTROPHES = dict.fromkeys(map(ord, APOSTROPHES), "'")
 

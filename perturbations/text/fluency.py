@@ -23,7 +23,7 @@ _UNKNOWN = "<unknown>"
 _ENDINGS = ("ing", "ed", "ly", "er", "est", "ion", "ness", "ies", "es", "s", "al", "ous", "ive")
 # Shares of a class's probability after another: that from pairs, and that from the class alone.
 _PAIRS, _SINGLE = 0.9, 0.1
-# As rare as a word that stands once among the model's 1.3 million.
+# As rare as a word that occurs once among the model's 1.3 million.
 _UNKNOWN_LOG10 = -6.0
 
 

@@ -35,7 +35,7 @@ def formal(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
 
 
 def _asking(words: list[str], tagger: Tagger) -> list[str]:
-    """Words that ask with a denial, which then stands behind the subject: "aren't they" as "are they not"."""
+    """Words that ask with a denial, which then follows the subject: "aren't they" as "are they not"."""
     first = straight(words[0].lower()) if words else ""
     if not first.endswith("n't") or first in ("can't", "won't", "shan't"):
         return words
@@ -87,7 +87,7 @@ def _with_verbs(words: list[str], table: str, tagger: Tagger, inflector: Inflect
     return result
 
 
-# Verbs whose counterpart stands without an object too.
+# Verbs whose counterpart may have no object.
 _WITHOUT_OBJECT = frozenset(("talk", "speak", "chat", "converse", "start", "begin"))
 
 

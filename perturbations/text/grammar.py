@@ -26,7 +26,7 @@ class Inflector(Protocol):
         """The form of a lemma with a Penn tag, by rules where the dictionary has none."""
 
     def is_verb(self, word: str) -> bool:
-        """Whether the dictionary has the word, as it stands, as a form of a verb."""
+        """Whether the dictionary has the word, as it is written, as a form of a verb."""
 
 
 BE = frozenset(("am", "is", "are", "was", "were"))
@@ -150,7 +150,7 @@ def _is_auxiliary(word: str, tag: str) -> bool:
 
 
 def _is_aside(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
-    """Whether a participle stands between commas, "a man wearing a mask, fuses metal", or a word has a possessive."""
+    """Whether a participle is between commas, "a man wearing a mask, fuses metal", or a word has a possessive."""
     if words[at + 1 : at + 2] and isinstance(words[at + 1], Clitic) and tags[at + 1] == "POS":
         return True
     if tags[at] != "VBG":

@@ -29,7 +29,7 @@ def reverse_negation(text: str, rng: Generator, *, tagger: Tagger, inflector: In
     Denials are "not" and "never", "no" before a noun, "nobody" and its like, and auxiliaries with "n't" however they
     are spelled: "doesn't", "doesnt", "doesn t", "does n't". Exclamations and questions of "what" and "how" stay. The
     reference writes "does not jumps"; here the verb is reduced to its base form. "it's" is "it is", and in a question
-    the "not" stands behind the subject: "is the man not eating".
+    the "not" follows the subject: "is the man not eating".
     """
     words = separated(text.split())
     cores = [core_of(word) if core_of(word) in CLITICS else core(word).translate(_APOSTROPHES) for word in words]

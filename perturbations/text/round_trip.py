@@ -130,7 +130,7 @@ def _exchanged(word: str, tag: str, other: str, inflector: Inflector) -> str:
 
 
 def _between(places: Mapping[int, int], back: Sequence[str], before: int, after: int) -> list[str] | None:
-    """The function words that stand in the result between two words that came back; None if others stand there."""
+    """The function words in the result between two words that came back; None if other words are there."""
     start, end = places.get(before, -1) if before >= 0 else -1, places.get(after)
     if end is None or start >= end or (before >= 0 and before not in places):
         return None

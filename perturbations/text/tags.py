@@ -11,7 +11,7 @@ from perturbations.text.tokens import core, parts
 
 _TAGS = {"'re": "VBP", "'m": "VBP", "'ve": "VBP", "'ll": "MD", "'d": "MD"}
 _PRONOUNS = frozenset(("i", "you", "he", "she", "it", "we", "they"))
-# What stands before an "'s" that is a verb; behind other words it is a possessive, but before a verb or an article.
+# The words before an "'s" that is a verb. After other words it is a possessive, but before a verb or an article.
 _SUBJECTS = frozenset(("he", "she", "that", "this", "there", "here", "who", "what", "where", "when", "why", "how"))
 _SUBJECTS |= {f"{kind}{of}" for kind in ("every", "some", "no") for of in ("body", "one", "thing")}
 _NOUNS_TOO = frozenset(("can", "may", "might", "must", "will"))
@@ -23,7 +23,7 @@ _BEFORE_CLAUSES = frozenset(("that", "as", "than", "if", "because", "while", "un
 def with_contractions(tagger: Tagger) -> Tagger:
     """A tagger that also knows contractions: each word gets the tag of its first part, "she's" that of "she".
 
-    The tagger itself reads verbs written out, which it knows: "she is happy". A clitic that stands alone is a verb, or
+    The tagger itself reads verbs written out, which it knows: "she is happy". A clitic alone is a verb, or
     POS: a possessive "'s", "its" written "it's", and what is left of a contraction without its apostrophe, "they re".
     """
 

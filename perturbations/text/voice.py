@@ -142,7 +142,7 @@ def _of_others(subject: Sequence[str]) -> bool:
 
 
 def _passive_helpers(form: str, be: str, before: Sequence[str], tags: Sequence[str]) -> list[str]:
-    """The auxiliaries of a passive verb, with the denials and adverbs that stand `before` the active one."""
+    """The auxiliaries of a passive verb, with the denials and adverbs `before` the active one."""
     auxiliary = core(before[0]) if before and tags[0] != "RB" else ""
     adverbs = [word for word, tag in zip(before, tags, strict=True) if tag == "RB" and core(word) != auxiliary]
     denial = "n't" if auxiliary.endswith("n't") else ""

@@ -19,13 +19,13 @@ import perturbations
 import perturbations.base.errors
 from perturbations import perturb
 from perturbations.base.errors import UnknownPerturbationError
-from perturbations.base.storage import PROFILES
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.render import clean_clips
 from perturbations.corpus.render.clean_clips import source_of
 from perturbations.manifest.columns import values_of
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
+from perturbations.media.profiles import PROFILES
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

@@ -86,7 +86,7 @@ STATUSES = [
 
 @each(("status", "words", "kind"), STATUSES)
 def test_an_exit_status_is_of_one_class(status: int, words: str, kind: type[PerturbationError]) -> None:
-    assert type(encoding._failure(status, words, Path("a.mp4"))) is kind
+    assert type(encoding.failure_of(status, words, Path("a.mp4"))) is kind
 
 
 def test_an_interrupted_ffmpeg_is_no_fault_of_the_clip(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def work(task, tick):
     output.global_args = lambda *a: output
     output.overwrite_output = lambda: output
     output.compile = lambda cmd: [cmd, "-nostdin", "-v", "error", *command]
-    with encoding._ffmpeg(output, Path("none")) as process:
+    with encoding.running_ffmpeg(output, Path("none")) as process:
         print(os.getpid(), process.pid, flush=True)
         process.wait()
 

@@ -24,7 +24,7 @@ from perturbations.base import storage
 from perturbations.base.errors import MediaError, OutputError
 from perturbations.manifest import files
 from perturbations.manifest.rows import CAPTIONS, CaptionRow
-from perturbations.media import decoding, encoding, framefile
+from perturbations.media import decoding, encoding, framefile, profiles
 from perturbations.media.clip import Frame, MediaClip
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
 def encode(profile: str) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         with storage.atomic_path(folder / "a.mp4") as temporary:
-            encoding.encode(timed(noise(60)), temporary, storage.PROFILES[profile], TIMING)
+            encoding.encode(timed(noise(60)), temporary, profiles.PROFILES[profile], TIMING)
 
     return write
 
@@ -223,7 +223,7 @@ def write_text(folder: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {
-    **{profile: encode(profile) for profile in storage.PROFILES},
+    **{profile: encode(profile) for profile in profiles.PROFILES},
     "ffmpeg": encode_with_ffmpeg,
     "manifest": write_manifest,
     "frames": write_frames,
@@ -307,4 +307,4 @@ def test_reading_troubles_are_not_the_disks(tmp_path: Path) -> None:
     damaged = cut(make(tmp_path / "source.mp4"), tmp_path / "damaged.mp4", 0.5)
     for source in (damaged, tmp_path / "missing.mp4"):
         with pytest.raises(MediaError), storage.atomic_path(tmp_path / "a.mp4") as temporary:
-            encoding.encode(decoding.decode(MediaClip(source)), temporary, storage.PROFILES["high"], TIMING)
+            encoding.encode(decoding.decode(MediaClip(source)), temporary, profiles.PROFILES["high"], TIMING)

@@ -24,6 +24,8 @@ from perturbations.corpus import verification
 from perturbations.corpus.plan import recipe, tiers
 from perturbations.manifest import files
 from perturbations.manifest.rows import SOURCES, VIDEOS
+from perturbations.media import decoding, probing
+from perturbations.media.clip import MediaClip
 from perturbations.suites import suite_registry
 
 
@@ -159,7 +161,7 @@ def test_list_prints_methods_with_their_papers_names(capsys: pytest.CaptureFixtu
 def test_list_finds_a_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "hat_vtr_table_1") == 0
     shown = yaml.safe_load(capsys.readouterr().out.partition("\n")[2])
-    assert shown["needs"].keys() == {"pretrained", "checkpoint"}
+    assert shown["needs"].keys() == {"model", "checkpoint"}
     assert run("list", "mlvp", "fog") == 0
     assert capsys.readouterr().out.startswith("mlvp/fog\n")
 
@@ -224,6 +226,70 @@ def test_preview_of_a_video_needs_nothing_but_its_name(
     assert "did you mean mlvp?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "severities", "ending"),
+    [
+        ("mlvp/fog", [1, 5], ".webp"),
+        ("mlvp/temporal_scrambling", None, ".mp4"),
+        ("mlvp/h264_compression", [5], ".webp"),
+    ],
+)
+def test_an_animation_has_the_clean_clip_and_each_severity_side_by_side(
+    name: str, severities: list[int] | None, ending: str, tmp_path: Path
+) -> None:
+    from PIL import Image
+
+    source = clips.write_scene(tmp_path / "in.mp4", scene(20, 48, 65))
+    output = tmp_path / f"new/film{ending}"
+    chosen = ["-s", *map(str, severities)] if severities else []
+    assert run("preview", str(source), "--animate", name, "-o", str(output), *chosen) == 0
+    if ending == ".mp4":
+        about = probing.probe(output)
+        assert (about.codec, about.pix_fmt) == ("h264", "yuv420p"), "what slides play"
+        frames = [frame.image for frame in decoding.decode(MediaClip(output))]
+    else:
+        with Image.open(output) as film:
+            assert film.info["loop"] == 0
+            frames = []
+            for place in range(film.n_frames):
+                film.seek(place)
+                frames.append(np.asarray(film.convert("RGB")))
+    assert len(frames) == 16
+    assert frames[0].shape[1] >= (1 + len(severities or range(5))) * 65
+    changes = np.abs(np.diff(np.asarray(frames, np.int16), axis=0)).max(axis=(0, 3))
+    assert changes[:30].max() < 60 < changes[40:].max(), "the clips move, and the words above them do not"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--animate"], "--animate shows one perturbation, not 0: perturb preview in.mp4 --animate mlvp/fog"),
+        (["-p", "mlvp/snow", "--animate", "mlvp/fog"], "--animate shows one perturbation, not 2"),
+        (["--animate", "mlvp"], "no perturbation 'mlvp': it is a suite"),
+        (["--animate", "mlvp/fgo"], "did you mean mlvp/fog?"),
+        (["--animate", "mlvp/fog", "-s", "9"], "mlvp/fog has no severity 9"),
+        (["--animate", "mlvp/event_insertion"], "takes frames of other videos: name some by --donors"),
+        (["--animate", "mlvp/fog", "-o", "x.gif"], "must end in .webp or .mp4"),
+    ],
+)
+def test_what_cannot_be_animated_is_said(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    clips.write_scene(tmp_path / "in.mp4", scene(3, 48, 64))
+    assert run("preview", "in.mp4", *words) == 1
+    assert says in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.mp4"]
+
+
+def test_a_picture_says_what_it_shows() -> None:
+    from perturbations import __version__
+    from perturbations.pages import preview
+
+    title = preview.title_of("a", ["mlvp", "mlvp"], 7, has_stand_ins=True)
+    assert title == f"a: mlvp, seed 7, perturbations {__version__}; stand-in: not made by the published model"
+
+
 def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path: Path) -> None:
     from perturbations.corpus.render import rendering
     from perturbations.corpus.render.clean_clips import source_of
@@ -284,7 +350,7 @@ LOOK_UPS = (
     "models.models(), models.roles(), registry.perturbations(), exports.exports()"
 )
 CAPTION = "import perturbations; perturbations.perturb_text('a man', 'mm_robustness/ocr', seed=0, item_id='c')"
-BACKBONES = "from perturbations.evaluation.backbones import backbone_registry as backbones; backbones.backbones()"
+BACKBONES = "from perturbations.evaluation import backbones; backbones.backbones()"
 
 
 @pytest.mark.parametrize(

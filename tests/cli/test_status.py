@@ -58,7 +58,7 @@ def write_part(root: Path, severity: int, shard: str, **first: Any) -> None:
 def write_journal(root: Path, severity: int, shard: str, items: int) -> Path:
     path = manifest_paths.journal_of(part(root, severity, shard))
     names = [f"{number:032x}" for number in range(items)]
-    record = journal.Journal(path, names)
+    record = journal.ShardJournal(path, names)
     for name in names:
         record.add(name, MEASURED)
     return path
@@ -82,7 +82,7 @@ def root(tmp_path: Path) -> Path:
         write_journal(tmp_path, 1, shard, 2 if shard == "s1" else 3)
     rejected = SourceRow(dataset="d", item_id="x", split="", error="no video file", status="missing")
     clip_lists.write(place(tmp_path, "rejected"), [rejected])
-    clip_lists.write_recipes(place(tmp_path, "video_recipes"), {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
+    clip_lists.write_texts(place(tmp_path, "video_recipes"), {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
     record = write_journal(tmp_path, 2, "s1", 1)
     whole = record.read_bytes()
     record.write_bytes(2 * whole + whole[:60])
@@ -151,7 +151,7 @@ def test_damaged_missing_and_foreign_files(root: Path) -> None:
 def test_parts_of_captions(root: Path) -> None:
     for shard in ("s1", "s2", "s3"):
         clip_lists.write(place(root, "caption_list", shard=shard), [CAPTION])
-    clip_lists.write_recipes(place(root, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}", "typos/2": "{}"})
+    clip_lists.write_texts(place(root, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}", "typos/2": "{}"})
     fields = {"suite": "msrvtt_p", "perturbation": "typos", "severity": 1, "shard": "s2"}
     files.write_part(place(root, "text_part", **fields), TEXTS, [])
     captions = stage(run_status.collect(root), "captions")
@@ -161,8 +161,8 @@ def test_parts_of_captions(root: Path) -> None:
 def test_captions_without_videos_and_what_of_them_cannot_be_used_is_counted_once(tmp_path: Path) -> None:
     for dataset in ("d", "e/composed"):
         clip_lists.write(place(tmp_path, "caption_list", dataset=dataset, shard="s0"), [CAPTION])
-        clip_lists.write_recipes(place(tmp_path, "text_recipes", dataset=dataset), {"typos/1": "{}"})
-    clip_lists.write_recipes(place(tmp_path, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}"})
+        clip_lists.write_texts(place(tmp_path, "text_recipes", dataset=dataset), {"typos/1": "{}"})
+    clip_lists.write_texts(place(tmp_path, "text_recipes", suite="msrvtt_p"), {"typos/1": "{}"})
     rejected = SourceRow(dataset="d", item_id="t1", split="", error="the caption is empty", status="quarantined")
     clip_lists.write(place(tmp_path, "rejected_captions"), [rejected, replace(rejected, item_id="t2")])
     collected = run_status.collect(tmp_path)
@@ -225,8 +225,8 @@ def test_what_failed_is_listed_by_reason_and_nothing_otherwise(
 RULES = """
 from perturbations.corpus import run_lines
 from snakemake.logging import logger
-run_lines.add_to(logger)
-run_lines.add_to(logger)
+run_lines.add_to(logger, print)
+run_lines.add_to(logger, print)
 rule all:
     input: expand("a{n}.txt", n=range(20))
 rule first:
@@ -263,7 +263,7 @@ def test_a_line_per_minute_says_how_far_a_run_is(
 ) -> None:
     seconds = iter([0, 1, 30, 70, 70, 90])
     monkeypatch.setattr(run_lines.time, "monotonic", lambda: next(seconds))
-    lines = run_lines.RunLines()
+    lines = run_lines.RunLines(print)
     lines.emit(logging.makeLogRecord({"event": "run_info", "stats": {"first": 20, "all": 1, "total": 21}}))
     for jobs in ([1, 2], [3], [4]):
         lines.emit(logging.makeLogRecord({"event": "job_started", "jobs": jobs}))
@@ -299,7 +299,7 @@ def test_the_reason_of_a_job_on_a_cluster_is_its_error_or_what_slurm_says(
 ) -> None:
     (tmp_path / "a.log").write_text(log)
     job = {"rule_name": "videos", "log": [str(tmp_path / "a.log")], "rule_msg": message}
-    run_lines.RunLines().emit(logging.makeLogRecord({"event": "job_error", **job}))
+    run_lines.RunLines(print).emit(logging.makeLogRecord({"event": "job_error", **job}))
     line = capsys.readouterr().err
     assert line.startswith("a job of videos failed: ")
     assert line.endswith(f"{reason} ({tmp_path}/a.log)\n")

@@ -142,13 +142,13 @@ def test_paths_begin_with_the_home_folder_and_hold_variables(tmp_path: Path, mon
         "datasets: {a: {adapter: msrvtt, annotations: ~/a.csv, videos: '$DATA/${PART}s/$5'}}\n"
         "suites: {mlvp: {}}\n"
         "backends: {frost: {images: ~/frost}}\n"
-        "evaluation: {pretrained: $DATA/clip}\n"
+        "evaluation: {model: $DATA/clip}\n"
     )
     read = parsed(tmp_path, text)
     dataset = read.datasets["a"]
     assert (dataset.annotations, dataset.videos) == (tmp_path / "home/a.csv", Path("/da ta/xs/$5"))
     assert dict(read.backends.roles()["frost"])["images"] == tmp_path / "home/frost"
-    assert read.evaluation.pretrained == "/da ta/clip"
+    assert read.evaluation.model == "/da ta/clip"
 
 
 def test_a_path_that_exists_is_taken_as_it_is_written(tmp_path: Path) -> None:

@@ -64,13 +64,13 @@ def test_pretrained_models_need_memory_time_and_a_gpu(device: str, gpus: int) ->
         ({}, False),
     ):
         wildcards = SimpleNamespace(dataset="demo", shard="s0", **names)
-        assert offline.clips_mb(wildcards, 1) == 1000
-        assert (pretrained.clips_mb(wildcards, 1) > 1000) == more
-        assert (pretrained.clips_minutes(wildcards, 1) > offline.clips_minutes(wildcards, 1)) == more
+        assert offline.clips_mb(wildcards) == 1000
+        assert (pretrained.clips_mb(wildcards) > 1000) == more
+        assert (pretrained.clips_minutes(wildcards) > offline.clips_minutes(wildcards)) == more
         assert pretrained.clips_gpus(wildcards) == gpus * more
         assert offline.clips_gpus(wildcards) == 0
-    assert pretrained.text_mb(None, 1) > offline.text_mb(None, 1)
-    assert pretrained.text_minutes(None, 1) > offline.text_minutes(None, 1)
+    assert pretrained.text_mb(None) > offline.text_mb(None)
+    assert pretrained.text_minutes(None) > offline.text_minutes(None)
 
 
 def test_what_is_requested_follows_the_plan_and_doubles_at_each_attempt(
@@ -83,9 +83,10 @@ def test_what_is_requested_follows_the_plan_and_doubles_at_each_attempt(
     dataset = {"adapter": "folder", "annotations": "captions.csv", "videos": "videos"}
     of_rules = corpus_rules.CorpusRules(config_file.parse({"datasets": {"d": dataset}, "suites": {"mlvp": {}}}))
     wildcards = SimpleNamespace(dataset="d", suite="mlvp", perturbation="fog", severity="1", shard="s0")
-    assert of_rules.clips_mb(wildcards, 1) == 1000, "a job of its own process does not plan"
+    assert of_rules.clips_mb(wildcards) == 1000, "a job of its own process does not plan"
     of_rules.plan("d")
-    assert of_rules.clips_mb(wildcards, 1) == 2474
-    for amount in (of_rules.clips_mb, of_rules.clips_minutes, of_rules.text_mb, corpus_rules.doubled(94)):
-        first, *more = (amount(wildcards, attempt) for attempt in (1, 2, 3))
+    assert of_rules.clips_mb(wildcards) == 2474
+    for value in (of_rules.clips_mb, of_rules.text_mb, 94):
+        amount = corpus_rules.megabytes(value)
+        first, *more = (amount(wildcards, attempt, "videos") for attempt in (1, 2, 3))
         assert more == [2 * first, 4 * first]

@@ -108,7 +108,7 @@ def test_hostile_settings_reach_a_program_as_one_word_each(tmp_path: Path) -> No
     style = tmp_path / "style $(touch pwned) {dataset}"
     style.mkdir()
     hostile = {
-        "evaluation": {"pretrained": HOSTILE, "revision": "{wildcards.x}`touch pwned`", "methods": ["tent"]},
+        "evaluation": {"model": HOSTILE, "revision": "{wildcards.x}`touch pwned`", "methods": ["tent"]},
         "backends": {"style": {"backend": "offline", "images": str(style)}},
     }
     output = dry_run(tmp_path, hostile)

@@ -18,7 +18,7 @@ from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.corpus.plan import clip_lists, sharding
 from perturbations.corpus.plan.clip_lists import ListedClip
-from perturbations.manifest import files, manifest_paths
+from perturbations.manifest import files
 from perturbations.manifest.rows import SOURCES, CaptionRow, SourceRow
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
@@ -109,7 +109,7 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
     usable = clip_lists.read(root / "lists/captions.jsonl", CaptionRow)
     # The number of a caption does not depend on whether those before it can be used.
     assert [(caption.caption_id, caption.text) for caption in usable] == [("a#0", "first"), ("a#2", "second")]
-    rejected = clip_lists.read(root / manifest_paths.in_dataset("rejected_captions"), SourceRow)
+    rejected = clip_lists.read(root / "rejected_captions.jsonl", SourceRow)
     assert len(usable) + len(rejected) == len(ROWS)
     assert (plan.captions, plan.rejected_captions) == (2, 9)
     assert "the caption 'a#1' is empty, null or NaN (captions.json, entry 2)" in [row.error for row in rejected]
@@ -134,7 +134,7 @@ def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path
     shard_names = sharding.plan_captions(settings, "d")
     lists = [clip_lists.read(root / "captions" / f"{shard}.jsonl", CaptionRow) for shard in shard_names]
     assert sorted(caption.caption_id for members in lists for caption in members) == ["a#0", "a#2"]
-    assert clip_lists.read(root / manifest_paths.in_dataset("rejected_captions"), SourceRow) == rejected
+    assert clip_lists.read(root / "rejected_captions.jsonl", SourceRow) == rejected
 
 
 def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path
         (tmp_path / "videos" / f"{name}.mp4").write_bytes(b"x")
     raw = {"adapter": "msrvtt", "annotations": annotations, "videos": tmp_path / "videos"}
     plan = sharding.plan_clips(config_file.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}}, place=tmp_path), "d")
-    rejected = clip_lists.read(tmp_path / "work/d" / manifest_paths.in_dataset("rejected_captions"), SourceRow)
+    rejected = clip_lists.read(tmp_path / "work/d/rejected_captions.jsonl", SourceRow)
     assert [(row.item_id, row.error) for row in rejected] == [
         ("b", "duplicate caption id 'k0' (a.csv, line 3)"),
         ("a", "duplicate id, first seen at line 2 (a.csv, line 4)"),

@@ -21,7 +21,7 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, msrvtt, role
 import perturbations
 from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
-from perturbations.corpus.captions import caption_rows, pipeline, similarities
+from perturbations.corpus.captions import pipeline, similarities
 from perturbations.corpus.captions.similarities import Similarities
 from perturbations.corpus.plan import caption_recipes
 from perturbations.manifest.rows import CaptionRow
@@ -68,7 +68,7 @@ def test_every_published_distance_of_its_dataset_stands_beside_ours(adapter: str
         for name in names
     ]
     distances = {"bleu4": 0.25, "meteor": 0.5, "rouge1": 0.75}
-    scenarios = [replace(caption_rows.statistics([row]), **distances) for row in rows]
+    scenarios = [replace(pipeline.statistics([row]), **distances) for row in rows]
     distance_table = category_distances.table(scenarios, adapter)
     head, table = distance_table["heads"], distance_table["rows"]
     ours = [[text for name, text in zip(head, line, strict=True) if name != "paper"] for line in table]
@@ -90,7 +90,7 @@ def test_every_published_distance_of_its_dataset_stands_beside_ours(adapter: str
 def test_every_perturbation_gives_a_row_a_caption(entry: Perturbation) -> None:
     for severity in (entry.severities[0], entry.severities[-1]):
         available(entry)
-        rows = list(caption_rows.run(caption_recipes.make(entry, severity, seed=3), "demo", LISTED))
+        rows = list(pipeline.rows_of(caption_recipes.make(entry, severity, seed=3), "demo", LISTED))
         assert [row.caption_id for row in rows] == [clean.caption_id for clean in LISTED]
         for row, clean in zip(rows, LISTED, strict=True):
             assert (row.dataset, row.item_id, row.severity) == ("demo", clean.item_id, severity)

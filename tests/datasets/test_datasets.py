@@ -21,6 +21,8 @@ from perturbations.corpus.plan import items as reading
 from perturbations.datasets import adapter_registry, lsmdc
 from perturbations.datasets.adapter_registry import Dataset
 from perturbations.datasets.listing import Rejected
+from perturbations.exports import export_columns
+from perturbations.manifest import attributes
 
 
 def test_didemo_joins_descriptions_in_order_and_has_1004_videos_of_one_file(reference: Path, tmp_path: Path) -> None:
@@ -517,3 +519,68 @@ def test_caption_ids_are_unique(tmp_path: Path, rows: list[tuple[str, str]], pro
         listing.items
     )
     assert [problem in entry.reason for entry in listing.rejected] == ([True] if problem else [])
+
+
+# --- further columns -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_further_columns_stay_with_their_items_in_every_kind_of_table(tmp_path: Path, kind: str) -> None:
+    rows = [("x", "one", "run", "3"), ("x", "two", "run", "3"), ("y", "three", "jump", None)]
+    path = tmp_path / f"captions.{kind}"
+    WRITERS[kind](pd.DataFrame(rows, columns=["item_id", "caption", "label", "width"]), path)
+    listing = reading.read("d", Dataset(adapter="folder", annotations=path, videos=tmp_path))
+    assert listing.attributes["x"]["label"] == "run"
+    assert str(listing.attributes["x"]["own_width"]).removesuffix(".0") == "3", "width is a column of manifests"
+    assert listing.attributes["y"] == {"label": "jump", "own_width": None}
+    assert listing.rejected == ()
+
+
+def test_a_column_that_differs_within_an_item_is_a_list_in_every_item(tmp_path: Path) -> None:
+    rows = [
+        {"item_id": "x", "caption": "one", "annotator": 1, "tags": {"indoor": True}},
+        {"item_id": "x", "caption": "two", "annotator": 2, "tags": {"indoor": True}},
+        {"item_id": "y", "caption": "three"},
+    ]
+    listing = reading.read("d", folder_dataset(tmp_path, rows))
+    assert listing.attributes == {
+        "x": {"annotator": [1, 2], "tags": {"indoor": True}},
+        "y": {"annotator": [None], "tags": None},
+    }
+
+
+@each(
+    ("header", "ids", "captions"),
+    [
+        ("video,label", ["a.mp4", "b"], 0),
+        ("file,label", ["a.mp4", "b"], 0),
+        ("item_id,label", ["a.mp4", "b"], 0),
+        ("video,caption", ["a.mp4", "b"], 2),
+    ],
+)
+def test_a_table_needs_neither_ids_nor_captions(header: str, ids: list[str], captions: int, tmp_path: Path) -> None:
+    """The files' names are the ids then; a column that is usual for captions is not passed over."""
+    listing = reading.read("d", dataset(tmp_path, "folder", f"{header}\na.mp4,run\nb,jump\n", "a.csv"))
+    assert [item.item_id for item in listing.items] == ids
+    assert [any(item.texts) for item in listing.items] == [captions > 0] * 2
+    assert listing.rejected_captions() == []
+    with pytest.raises(AnnotationError, match="has no column 'caption'.*columns"):
+        reading.read("d", dataset(tmp_path, "folder", "item_id,sentence\na,run\n", "b.csv"))
+
+
+NESTED = json.loads("[" * 20 + "]" * 20)
+
+
+@each("value", ["\ud800", "x" * 200_000, NESTED])
+def test_a_further_value_that_no_manifest_can_hold_rejects_its_row_alone(value: Any, tmp_path: Path) -> None:
+    rows = [{"item_id": "x", "caption": "one", "label": value}, {"item_id": "y", "caption": "two", "label": "run"}]
+    listing = reading.read("d", folder_dataset(tmp_path, rows))
+    assert list(listing.attributes) == [item.item_id for item in listing.items] == ["y"]
+    assert [entry.item_id for entry in listing.rejected] == ["x"]
+
+
+def test_columns_of_exports_are_reserved() -> None:
+    own = {*export_columns.CLIP.names, *export_columns.PAIRED.names, *export_columns.CAPTION.names}
+    assert own - {"id"} <= attributes.RESERVED
+    assert attributes.named("width", ["own_width"]) == "own_own_width"
+    assert attributes.named("split", []) == "split"

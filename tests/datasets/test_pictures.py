@@ -24,7 +24,6 @@ from PIL import Image
 from perturbations.api.clip_opening import open_clip
 from perturbations.base import limits, shown
 from perturbations.base.errors import ConfigError, MediaError
-from perturbations.base.storage import PICTURES
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.corpus import corpus_card, tally
@@ -36,6 +35,7 @@ from perturbations.datasets.adapter_registry import Dataset
 from perturbations.manifest import sets
 from perturbations.media import decoding, encoding, probing, stills
 from perturbations.media.clip import MediaClip, Timing
+from perturbations.media.profiles import PICTURES
 from perturbations.suites import suite_registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -304,7 +304,7 @@ def test_init_refuses_a_split_of_another_dataset(
 def test_a_card_of_pictures_speaks_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, row = rows_of(tmp_path, tiers.stored_video("png"), monkeypatch)
     card = corpus_card.card(
-        suite_registry.suite("mm_robustness"), tally.Tally().counted([row]), sets.of_counts([], Counter(), 1), {}
+        suite_registry.suite("mm_robustness"), tally.Tally().counted([row]), sets.of_sources([], Counter(), 1), {}
     )
     assert "1 of 0 pictures; perturbations: 1" in card
     assert not OF_VIDEOS.findall(card), card

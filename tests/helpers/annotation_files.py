@@ -78,7 +78,7 @@ EVERY = {
     "words": ("instruction", "tfcvr", "gt"),
     "averages": AVERAGES,
     "first_stage": ("visual",),
-    "deduplicate": False,
     "shortlist": 15,
+    "source_in_gallery": None,
     "top_k": None,
 }

@@ -16,7 +16,7 @@ from typing import Any
 import av
 import numpy as np
 
-from perturbations.base import limits, storage
+from perturbations.base import limits
 from perturbations.base.errors import MediaError
 from perturbations.corpus.jobs import clip_jobs
 from perturbations.corpus.plan import clip_lists as lists
@@ -35,7 +35,7 @@ from perturbations.manifest.rows import (
     TextRow,
     VideoRow,
 )
-from perturbations.media import decoding, encoding, probing
+from perturbations.media import decoding, encoding, probing, profiles
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
 from perturbations.models.guides.guide_registry import Known
 from perturbations.suites import suite_registry
@@ -116,7 +116,7 @@ def timed(images: Image, ticks: Sequence[int] | None = None) -> Iterator[Frame]:
 
 def written(path: Path, images: Image, ticks: Sequence[int] | None = None, timing: Timing = TIMING) -> Path:
     """Images as a lossless clip."""
-    encoding.encode(timed(images, ticks), path, storage.PROFILES["lossless"], timing)
+    encoding.encode(timed(images, ticks), path, profiles.PROFILES["lossless"], timing)
     return path
 
 

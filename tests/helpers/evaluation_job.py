@@ -58,9 +58,8 @@ def job(direction: Any, methods: Sequence[str], seeds: Sequence[int] = (42,), **
     """The runs of a job of one scenario."""
     shared = {
         "dataset": "data",
-        "model": "clip4clip",
         "pooling": "clip4clip",
-        "pretrained": "clip",
+        "model": "clip",
         "num_frames": 3,
         "model_key": "clip4clip-clip-qs-0",
         "setting": "qs",

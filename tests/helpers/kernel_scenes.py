@@ -10,9 +10,9 @@ from looping import each
 from scipy import ndimage
 
 from perturbations.base import rng
-from perturbations.corpus.store import stored_clip
+from perturbations.media import quality
 from perturbations.media.clip import Image
-from perturbations.models.guides import style
+from perturbations.models.guides import style_pictures
 from perturbations.suites.suite_registry import Perturbation
 from perturbations.video import occlusion
 
@@ -45,9 +45,9 @@ def boxes_of(num_frames: int, height: int, width: int) -> np.ndarray:
 GUIDES: dict[str, Callable[[int, int, int], Any]] = {
     "motion": motion_of,
     "main_object": boxes_of,
-    "style": lambda *_: style.painter(
-        style.StyleGuide(version=1, backend="offline", files={}),
-        style.StyleFacts(style="mosaic", files={}),
+    "style": lambda *_: style_pictures.painter(
+        style_pictures.StyleGuide(version=1, backend="offline", files={}),
+        style_pictures.StyleFacts(style="mosaic", files={}),
     ),
     "frost": lambda *_: None,
     "clock": lambda num_frames, *_: np.arange(num_frames) / 25,
@@ -163,7 +163,7 @@ def golden_frame() -> np.ndarray:
 
 
 def psnr(*pairs: tuple[Image, Image]) -> float:
-    distortion = stored_clip.Distortion(structural=False)
+    distortion = quality.Distortion(structural=False)
     for first, second in pairs:
         distortion.add(first, second)
     return distortion.psnr_db

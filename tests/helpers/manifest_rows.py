@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perturbations.manifest import files
+from perturbations.manifest import file_digest, files, row_tables
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.rows import (
     CAPTIONS,
@@ -37,7 +37,7 @@ def filled(row: type[Any], **columns: Any) -> Any:
 
 
 def names_of(kind: RowKind[Any]) -> list[str]:
-    names: list[str] = files.schema_of(kind).names
+    names: list[str] = row_tables.schema_of(kind).names
     return names
 
 
@@ -48,7 +48,7 @@ def stranger_s(path: Path, table: pa.Table, about: Any = None) -> None:
     with pq.ParquetWriter(path, table.schema, compression="zstd", store_schema=False) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata({"perturbations": raw, "sha256": "0" * 64})
-    files.write_sha256(path)
+    file_digest.write_sha256(path)
 
 
 def part(path: Path, *ids: str) -> Path:

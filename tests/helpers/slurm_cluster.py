@@ -3,7 +3,8 @@
     python tests/helpers/slurm_cluster.py squeue        start it, run a command in it, and end it
 
 Needs root and Debian's packages: apt-get install --no-install-recommends slurm-wlm munge. Nodes `n1` (with a GPU that
-is /dev/null) and `n2` have two cores each; the partition `main` has both, `gpu` has n1. It keeps no books of its jobs.
+is /dev/null) and `n2` have two cores each; the partition `main` has both, `gpu` has n1, `short` has n2 for an hour. It
+keeps no books of its jobs.
 """
 
 from __future__ import annotations
@@ -55,12 +56,13 @@ MpiDefault=none
 ReturnToService=2
 SlurmdTimeout=9
 KillWait=5
-MinJobAge=3600
+MinJobAge={min_job_age}
 GresTypes=gpu
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=6000 Gres=gpu:1 State=UNKNOWN
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=6000 State=UNKNOWN
 PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
 PartitionName=gpu Nodes=n1 MaxTime=INFINITE State=UP
+PartitionName=short Nodes=n2 MaxTime=60 State=UP
 """
 
 # Each node has a namespace of processes too, because that is how a node dies.
@@ -117,15 +119,18 @@ class Cluster:
 
 
 @contextmanager
-def cluster() -> Iterator[Cluster]:
+def cluster(min_job_age: int = 3600) -> Iterator[Cluster]:
     """Start it; it ends, with all that runs in it, at the end of the block.
+
+    Args:
+        min_job_age: how many seconds it remembers a job that has ended.
 
     Raises:
         RuntimeError: it did not start; the message has its logs.
     """
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     try:
-        script = _written(folder)
+        script = _written(folder, min_job_age)
         process = subprocess.Popen(
             # It dies with this process too, which may be killed.
             ["setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--uts", *_APART, "sh", str(script)],
@@ -141,13 +146,13 @@ def cluster() -> Iterator[Cluster]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _written(folder: Path) -> Path:
+def _written(folder: Path, min_job_age: int) -> Path:
     """The cluster's settings and the script that starts it."""
     folder.chmod(0o755)  # munge's daemon, another user, reads its key below
     for name in ("etc", "state", "munge", *(f"spool.{node}" for node in NODES)):
         (folder / name).mkdir()
     ports = _free_ports(3)
-    settings = _SETTINGS.format(host=_HOST, ports=ports, folder=folder)
+    settings = _SETTINGS.format(host=_HOST, ports=ports, folder=folder, min_job_age=min_job_age)
     (folder / "etc" / "slurm.conf").write_text(settings)
     (folder / "etc" / "gres.conf").write_text("NodeName=n1 Name=gpu File=/dev/null\n")
     (folder / "hosts").write_text(f"127.0.0.1 localhost {_HOST}\n")

@@ -44,7 +44,7 @@ def make(root: Path) -> Path:
     files.write(dataset / "sources.parquet", SOURCES, sources, about)
     files.write(dataset / "captions.parquet", CAPTIONS, clean_captions(), about)
     complete = Counter(row.item_id for row in videos if row.status == "complete")
-    listed = sets.of_counts(sources, complete, len(SCENARIOS)).columns()
+    listed = sets.of_sources(sources, complete, len(SCENARIOS)).columns()
     about = {"root": "../../..", "dataset": "data", "suite": "mlvp", sets.SET: listed}
     files.write(suite / "videos.parquet", VIDEOS, videos, about)
     mixed = {"mixed_types": mixes.mixed_types(videos, sources), "mixed_severity": mixes.mixed_severity(videos)}

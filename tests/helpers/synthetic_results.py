@@ -20,7 +20,7 @@ from perturbations.base import rng
 from perturbations.base.records import canonical
 from perturbations.evaluation.page import evaluation_page
 from perturbations.evaluation.result_rows import RANKS, RESULTS, ResultRow
-from perturbations.manifest import files
+from perturbations.manifest import files, row_tables
 from perturbations.manifest.columns import columns_of
 from perturbations.retrieval import summary_of_ranks
 from perturbations.suites import suite_registry
@@ -105,7 +105,7 @@ def write(
 
 def _write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> None:
     """Write the ranks of runs, whose queries are called q0, q1, ..., by columns: millions of rows."""
-    schema = files.schema_of(RANKS)
+    schema = row_tables.schema_of(RANKS)
     lengths = [len(rank) for _, rank in runs]
     columns: dict[str, pa.Array] = {}
     for field in schema:

@@ -23,13 +23,12 @@ from clips import is_marker
 from copies import ROOT
 
 from perturbations import open_clip
-from perturbations.base import storage
 from perturbations.config import file as config_file
 from perturbations.config.sections import Config
 from perturbations.corpus.plan.sharding import DatasetPlan
 from perturbations.corpus.plan.targets import Plans
 from perturbations.evaluation.plan import planned_runs as evaluation
-from perturbations.media import encoding
+from perturbations.media import encoding, profiles
 from perturbations.media.clip import Frame, Timing
 
 PROFILES = ROOT / "workflow" / "profiles"
@@ -148,7 +147,7 @@ def tiny_clip(path: Path, seed: int, frames: int = 6, size: tuple[int, int] = (2
     pictures = (Frame(np.roll(still, index, axis=1), index, index) for index in range(frames))
     rate = Fraction(10)
     path.parent.mkdir(parents=True, exist_ok=True)
-    encoding.encode(pictures, path, storage.PROFILES["compatible"], Timing(1 / rate, rate))
+    encoding.encode(pictures, path, profiles.PROFILES["compatible"], Timing(1 / rate, rate))
 
 
 def folders(names: set[str]) -> set[str]:

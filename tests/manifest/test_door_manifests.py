@@ -27,12 +27,12 @@ from perturbations import read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import ManifestError, MediaError, PerturbationError
 from perturbations.cli.main import main
-from perturbations.corpus import verification
+from perturbations.corpus import row_checks, verification
 from perturbations.corpus.plan import caption_recipes, recipe, tiers
 from perturbations.corpus.render import clean_clips
 from perturbations.corpus.store import clip_rows, stored_clip
 from perturbations.evaluation.result_rows import RESULTS
-from perturbations.manifest import files, sets
+from perturbations.manifest import files, row_tables, sets
 from perturbations.manifest.rows import (
     CAPTIONS,
     COMPLETE,
@@ -255,7 +255,7 @@ def refusals(corpus: Corpus) -> dict[str, str]:
 def run_verify(corpus: Corpus) -> None:
     """Raise what verifying finds."""
     if findings := verification.check_manifest(corpus.path, render=True, stall_limit_s=60).findings:
-        raise ManifestError("; ".join(map(verification.line_of, findings)))
+        raise ManifestError("; ".join(map(row_checks.line_of, findings)))
 
 
 def altered(corpus: Corpus, change: Callable[[dict[str, Any]], None]) -> str:
@@ -296,7 +296,7 @@ def test_a_recipe_is_only_what_a_declaration_allows(name: str, shared: Corpus) -
 
 
 def test_a_small_file_of_many_rows_is_not_decoded(corpus: Corpus) -> None:
-    table = files.table_of(VIDEOS, [corpus.row]).take(pa.array([0] * 200_000))
+    table = row_tables.table_of(VIDEOS, [corpus.row]).take(pa.array([0] * 200_000))
     about = {"kind": "videos", "schema_version": files.SCHEMA_VERSION, "root": "../../.."}
     stranger_s(corpus.path, table, about)
     assert corpus.path.stat().st_size < 100_000

@@ -18,7 +18,7 @@ from perturbations.corpus import verification
 from perturbations.corpus.captions import mixes
 from perturbations.corpus.comparability import verdict
 from perturbations.corpus.tally import Tally
-from perturbations.manifest import files
+from perturbations.manifest import files, stored_rows
 from perturbations.manifest.rows import QRELS, SOURCES, VIDEOS, QrelRow
 from perturbations.pages.corpus_page import corpus_page
 
@@ -31,7 +31,7 @@ def small_groups(small: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "GROUP", 4)
         patch.setattr(files, "_PART", 1)
-        patch.setattr(files, "CHUNK", 3)
+        patch.setattr(stored_rows, "CHUNK", 3)
         yield
 
 
@@ -68,7 +68,7 @@ def test_a_large_manifest_has_the_cells_and_hashes_of_one_that_is_written_at_onc
         assert pq.read_metadata(several).num_row_groups == -(-count // 4)
         assert files.read_metadata(several) == files.read_metadata(single)
         assert list(files.read_rows(several, kind)) == list(files.read_rows(single, kind))
-    assert isinstance(files.read_rows(large / VIDEOS_FILE, VIDEOS), files.StoredRows)
+    assert isinstance(files.read_rows(large / VIDEOS_FILE, VIDEOS), stored_rows.StoredRows)
 
 
 def test_other_libraries_read_it_as_one_table(plain: Path, large: Path) -> None:

@@ -12,7 +12,7 @@ from manifest_rows import filled
 
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
-from perturbations.corpus import verification
+from perturbations.corpus import row_checks, verification
 from perturbations.corpus.jobs.job_metadata import provenance
 from perturbations.manifest import files, locations
 from perturbations.manifest.rows import CAPTIONS, SOURCE_STORAGE, VIDEOS, CaptionRow, MixRow, VideoRow
@@ -131,5 +131,5 @@ def test_verify_knows_a_corpus_behind_a_link(tmp_path: Path, monkeypatch: pytest
     stranger.parent.mkdir(parents=True)
     stranger.touch()
     (manifest,) = verification.manifests_in(Path("manifests"))
-    findings = [verification.line_of(finding) for finding in verification.check_manifest(manifest).findings]
+    findings = [row_checks.line_of(finding) for finding in verification.check_manifest(manifest).findings]
     assert [finding for finding in findings if "no row names this file" in finding]

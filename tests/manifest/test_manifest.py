@@ -21,7 +21,7 @@ from manifest_rows import captions, filled, names_of
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.result_rows import RANKS, RankRow
-from perturbations.manifest import files
+from perturbations.manifest import files, row_tables
 from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.row_kinds import FILES, KINDS
 from perturbations.manifest.rows import (
@@ -153,14 +153,14 @@ def test_every_manifest_and_every_column_is_explained() -> None:
 
 
 def test_schemas_are_those_of_the_types() -> None:
-    assert files.schema_of(QRELS) == pa.schema(
+    assert row_tables.schema_of(QRELS) == pa.schema(
         [("query_id", pa.string()), ("corpus_id", pa.string()), ("score", pa.int64())]
     )
-    assert files.schema_of(ANALYSES).field("vector").type == pa.list_(pa.float32())
-    assert files.schema_of(SOURCES).field("status").type == pa.string()
-    assert files.schema_of(VIDEOS).field("psnr_db").type == pa.float64()
+    assert row_tables.schema_of(ANALYSES).field("vector").type == pa.list_(pa.float32())
+    assert row_tables.schema_of(SOURCES).field("status").type == pa.string()
+    assert row_tables.schema_of(VIDEOS).field("psnr_db").type == pa.float64()
     assert TEXTS.row.__annotations__["accepted"] == "bool"
-    assert files.schema_of(TEXTS).field("accepted").type == pa.bool_()
+    assert row_tables.schema_of(TEXTS).field("accepted").type == pa.bool_()
     for kind in KINDS.values():
         assert names_of(kind) == [column.name for column in columns_of(kind.row)]
         assert set(names_of(kind)) == set(asdict(filled(kind.row)))
@@ -276,11 +276,11 @@ def test_columns_are_what_arrow_makes_of_the_values(data: st.DataObject) -> None
         )
     )
     cells = data.draw(st.lists(st.none() | values, max_size=20))
-    column, expected = files.column_of(cells, kind), pa.array(cells, kind)
+    column, expected = row_tables.column_of(cells, kind), pa.array(cells, kind)
     assert column.equals(expected)
     for wrong, place in (("x", pa.int64()), (1.5, pa.int64()), ("x", pa.float64()), (1, pa.string())):
         with pytest.raises(TypeError):
-            files.column_of([wrong], place)
+            row_tables.column_of([wrong], place)
 
 
 def test_what_a_killed_job_left_beside_a_manifest_goes(tmp_path: Path) -> None:

@@ -68,12 +68,12 @@ def test_each_listed_item_is_complete_quarantined_or_missing() -> None:
         filled(VideoRow, item_id="b", severity=1),
         filled(VideoRow, item_id="b", severity=2, status=QUARANTINED, stage="video", error="failed"),
     ]
-    of_corpus = sets.of_counts(listed_items(), Counter(a=2, b=1), 2)
+    of_corpus = sets.of_sources(listed_items(), Counter(a=2, b=1), 2)
     assert (of_corpus.listed, of_corpus.complete, of_corpus.quarantined, of_corpus.missing) == (4, 1, 2, 1)
     assert of_corpus.scenarios == 2
     assert of_corpus.listed_sha256 == of_sources.listed_sha256 == sets.ids_sha256("dcba")
     assert sets.ids_sha256(["ab", "c"]) != sets.ids_sha256(["a", "bc"])
-    assert sets.of_counts(listed_items(), Counter(a=1), 1).complete == 1
+    assert sets.of_sources(listed_items(), Counter(a=1), 1).complete == 1
     quarantine = sets.quarantine_of(listed_items(), videos)
     assert [(row.item_id, row.severity, row.status, row.error) for row in quarantine] == [
         ("c", None, "quarantined", "broken"),

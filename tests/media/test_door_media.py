@@ -24,7 +24,7 @@ from perturbations.base.errors import MediaError
 from perturbations.corpus.render.clean_clips import source_of
 from perturbations.media import decoding, framefile, probing
 from perturbations.media.clip import MediaClip
-from perturbations.models.guides import frost
+from perturbations.models.guides import frost_photographs
 
 MOST_MIB, MOST_CPU_S = 300, 5  # of a child process, its imports in MiB but not in seconds; to refuse takes a tenth
 
@@ -431,7 +431,7 @@ def test_an_image_of_too_many_pixels_or_none_is_a_reason(data: bytes, reason: st
     path = tmp_path / "a.png"
     path.write_bytes(data)
     with pytest.raises(MediaError, match=rf"the frost image .*a\.png{reason}"):
-        frost.photograph(storage.sha256(path), str(path))
+        frost_photographs.photograph(storage.sha256(path), str(path))
 
 
 @pytest.mark.parametrize(

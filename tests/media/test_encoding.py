@@ -33,17 +33,15 @@ from clips import (
 )
 from media_files import VARIABLE
 
-from perturbations.base import storage
 from perturbations.base.errors import MediaError
-from perturbations.corpus.store import stored_clip
-from perturbations.media import decoding, encoding, pixels, probing
+from perturbations.media import decoding, encoding, pixels, probing, profiles, quality
 from perturbations.media.clip import Frame, Image, MediaClip, Timing
 
 SIZES = [(48, 64), (53, 37), (16, 17), (2, 2)]
 
 
 def encoded(path: Path, images: Image, profile: str, ticks: list[int] | None = None) -> str:
-    return encoding.encode(timed(images, ticks), path, storage.PROFILES[profile], TIMING)
+    return encoding.encode(timed(images, ticks), path, profiles.PROFILES[profile], TIMING)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -56,7 +54,7 @@ def test_lossless_is_exact(frames: int, size: tuple[int, int], tmp_path: Path) -
     assert np.array_equal(ffmpeg_frames(path, size[::-1]), clip)
 
 
-@pytest.mark.parametrize("profile", [name for name, held in storage.PROFILES.items() if held.pixel_bits is None])
+@pytest.mark.parametrize("profile", [name for name, held in profiles.PROFILES.items() if held.pixel_bits is None])
 def test_times_are_kept(profile: str, tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     encoded(path, noise(len(VARIABLE)), profile, VARIABLE)
@@ -70,7 +68,7 @@ def test_frame_rates_are_kept(rate: Fraction, tmp_path: Path) -> None:
     assert probing.probe(path).frame_rate == rate
     for size in SIZES:
         timing = Timing(Fraction(1001, 120_000), Fraction(120_000, 1001))
-        encoding.encode(timed(noise(3, *size)), path, storage.PROFILES["released"], timing)
+        encoding.encode(timed(noise(3, *size)), path, profiles.PROFILES["released"], timing)
         assert images(path).shape == (3, *size, 3)
 
 
@@ -79,7 +77,7 @@ def test_high_keeps_40_db_of_noise(size: tuple[int, int], tmp_path: Path) -> Non
     path = tmp_path / "a.mp4"
     clip = noise(7, *size)
     encoded(path, clip, "high")
-    distortion = stored_clip.Distortion(structural=False)
+    distortion = quality.Distortion(structural=False)
     for original, stored in zip(clip, images(path), strict=True):
         distortion.add(original, stored)
     assert 40 <= distortion.psnr_db < math.inf
@@ -114,7 +112,7 @@ def test_released_stores_as_opencv_does(rate: Fraction, contrast: float, tmp_pat
         writer.write(cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
     writer.release()
     timing = Timing(1 / rate, rate)
-    encoding.encode(timed(clip, [0, *range(100, 129)]), ours, storage.PROFILES["released"], timing)
+    encoding.encode(timed(clip, [0, *range(100, 129)]), ours, profiles.PROFILES["released"], timing)
     # Bit by bit with the same libavcodec; the tolerance is for another.
     stored, expected = images(ours), images(theirs)
     assert abs(cv2.PSNR(stored, clip) - cv2.PSNR(expected, clip)) < 0.1
@@ -124,7 +122,7 @@ def test_released_stores_as_opencv_does(rate: Fraction, contrast: float, tmp_pat
     assert [round(time * rate) for time in times(ours)] == list(range(30))
 
 
-@pytest.mark.parametrize("profile", storage.PROFILES)
+@pytest.mark.parametrize("profile", profiles.PROFILES)
 def test_encoding_again_gives_the_same_bytes_and_leaves_the_frames_alone(profile: str, tmp_path: Path) -> None:
     clip = noise(FRAMES)
     for name in ("one.mp4", "two.mp4"):
@@ -135,7 +133,7 @@ def test_encoding_again_gives_the_same_bytes_and_leaves_the_frames_alone(profile
 
 def test_no_frames_are_an_error_and_a_source_that_fails_is_the_reason_not_ffmpeg(tmp_path: Path) -> None:
     with pytest.raises(MediaError, match="no frame to encode"):
-        encoding.encode([], tmp_path / "a.mp4", storage.PROFILES["high"], TIMING)
+        encoding.encode([], tmp_path / "a.mp4", profiles.PROFILES["high"], TIMING)
     with pytest.raises(MediaError, match="ffmpeg failed"):
         by_ffmpeg(tmp_path / "a.mp4", [], **H264)
     frames = decoding.decode(MediaClip(of_two_sizes(tmp_path / "sizes.ts")))
@@ -226,7 +224,7 @@ def test_any_name_is_only_a_name(name: str, plain: Path, tmp_path: Path, monkeyp
         assert probing.probe(path).width == WIDTH
         assert probing.is_constant_rate(path)
     Path(name).unlink()
-    encoding.encode(timed(noise(1)), Path(name), storage.PROFILES["lossless"], TIMING)
+    encoding.encode(timed(noise(1)), Path(name), profiles.PROFILES["lossless"], TIMING)
     assert np.array_equal(images(tmp_path / name), noise(1))
     if "\udcff" in name:
         return  # ffmpeg-python does not take it

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from looping import each
 
 from perturbations import open_clip
-from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.corpus.plan import tiers
-from perturbations.media import decoding, encoding
+from perturbations.media import decoding, encoding, profiles
 from perturbations.media.clip import MediaClip, uniform_indices
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
-HIGH = storage.PROFILES["high"]
+HIGH = profiles.PROFILES["high"]
 FRAMES = 40
 
 
@@ -67,10 +66,10 @@ def test_any_frames_are_those_that_reading_all_gives(stored: Path, only: set[int
     assert all(np.array_equal(frame.image, same.image) for frame, same in zip(frames, expected, strict=True))
 
 
-@pytest.mark.parametrize("profile", storage.PROFILES)
+@pytest.mark.parametrize("profile", profiles.PROFILES)
 def test_every_profile_gives_its_frames(profile: str, tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
-    encoding.encode(timed(noise(FRAMES)), path, storage.PROFILES[profile], TIMING, key_frames={7, 20})
+    encoding.encode(timed(noise(FRAMES)), path, profiles.PROFILES[profile], TIMING, key_frames={7, 20})
     assert_gives(path, [3, 7, 25], all_frames(path))
 
 

@@ -13,7 +13,7 @@ from kernel_scenes import psnr
 from looping import each
 from skimage.metrics import structural_similarity
 
-from perturbations.corpus.store import stored_clip
+from perturbations.media import quality
 from perturbations.media.clip import Image
 
 
@@ -38,7 +38,7 @@ def test_psnr_is_over_all_frames_together_and_does_not_overflow() -> None:
     assert psnr(*[(black, white)] * 3) == pytest.approx(0, abs=1e-9)
     assert psnr((flat(7), flat(7))) == math.inf
     assert math.isnan(psnr())
-    assert math.isnan(stored_clip.Distortion(structural=True).ssim)
+    assert math.isnan(quality.Distortion(structural=True).ssim)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 9))
@@ -51,7 +51,7 @@ def test_psnr_is_that_of_the_formula(seed: int, height: int, width: int) -> None
 
 @pytest.mark.parametrize("shape", [(12, 17, 3), (11, 16, 3), (12, 16, 1)])
 def test_frames_of_two_shapes_are_refused(shape: tuple[int, ...]) -> None:
-    distortion = stored_clip.Distortion(structural=True)
+    distortion = quality.Distortion(structural=True)
     with pytest.raises(ValueError, match=r"frames of \(12, 16, 3\) and .* cannot be compared"):
         distortion.add(flat(0), np.zeros(shape, np.uint8))
 
@@ -80,24 +80,24 @@ def reference_ssim(first: Image, second: Image) -> float:
 def test_ssim_is_that_of_scikit_image(size: tuple[int, int], change: str) -> None:
     image = textured(*size)
     changed = np.ascontiguousarray(CHANGES[change](image))
-    assert stored_clip.ssim(image, changed) == pytest.approx(reference_ssim(image, changed), abs=1e-3)
+    assert quality.ssim(image, changed) == pytest.approx(reference_ssim(image, changed), abs=1e-3)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 40), (6, 6), (3, 40), (40, 2), (7, 6)])
 def test_ssim_of_tiny_images_is_a_number(size: tuple[int, int]) -> None:
     image = textured(*size)
-    assert stored_clip.ssim(image, image) == pytest.approx(1)
-    assert -1 <= stored_clip.ssim(image, 255 - image) < 0.99
+    assert quality.ssim(image, image) == pytest.approx(1)
+    assert -1 <= quality.ssim(image, 255 - image) < 0.99
 
 
 def test_ssim_of_equal_and_of_flat_images_and_its_mean_over_frames() -> None:
     image = textured(48, 64)
-    assert stored_clip.ssim(image, image) == pytest.approx(1, abs=1e-6)
-    assert stored_clip.ssim(flat(100), flat(100)) == pytest.approx(1, abs=1e-6)
+    assert quality.ssim(image, image) == pytest.approx(1, abs=1e-6)
+    assert quality.ssim(flat(100), flat(100)) == pytest.approx(1, abs=1e-6)
     # No structure: the means' term alone, (2 * 100 * 150 + C1) / (100^2 + 150^2 + C1).
-    assert stored_clip.ssim(flat(100), flat(150)) == pytest.approx(30006.5025 / 32506.5025, abs=1e-4)
-    distortion = stored_clip.Distortion(structural=True)
+    assert quality.ssim(flat(100), flat(150)) == pytest.approx(30006.5025 / 32506.5025, abs=1e-4)
+    distortion = quality.Distortion(structural=True)
     for other in (image, 255 - image, image // 2):
         distortion.add(image, other)
-    expected = np.mean([stored_clip.ssim(image, other) for other in (image, 255 - image, image // 2)])
+    expected = np.mean([quality.ssim(image, other) for other in (image, 255 - image, image // 2)])
     assert distortion.ssim == pytest.approx(float(expected))

@@ -16,12 +16,11 @@ from media_files import CODECS, ODD, ODD_CODECS
 from needs import decoder
 
 from perturbations import open_clip
-from perturbations.base import storage
 from perturbations.base.errors import BackendError, ManifestError, MediaError
 from perturbations.base.readers import Reader
 from perturbations.corpus.plan import recipe, tiers
 from perturbations.manifest.rows import CompleteSource, VideoRow
-from perturbations.media import other_readers
+from perturbations.media import other_readers, profiles
 from perturbations.media.clip import Image, MediaClip, uniform_indices
 from perturbations.suites import suite_registry
 
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 STREAMS = [entry.key for entry in suite_registry.perturbations(kind="video") if entry.method == "codec"]
 TIERS = [
-    *(tiers.stored_video(profile) for profile in storage.PROFILES),
+    *(tiers.stored_video(profile) for profile in profiles.PROFILES),
     tiers.stored_frames(5),
     tiers.UNSTORED,
 ]

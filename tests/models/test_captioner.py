@@ -104,7 +104,7 @@ def test_the_prompt_follows_the_chat_template(qwen: captioner.Captioner) -> None
 def test_video_patches_hold_a_frame_and_the_next(qwen: captioner.Captioner, count: int) -> None:
     """Against the layout written out: time, blocks of 2 x 2 patches, then channel, moment, row, column."""
     frames = [picture(seed, 336, 392) for seed in range(count)]  # a size that resizing keeps
-    patches, grid = qwen._video(frames)
+    patches, grid = qwen.patches_of(frames)
     times, rows, columns = (count + 1) // 2, 336 // 14, 392 // 14
     assert grid == [times, rows, columns]
     assert patches.dtype == np.float32
@@ -125,14 +125,14 @@ def test_video_patches_are_the_video_processors(qwen: captioner.Captioner) -> No
 
     frames = [picture(seed, 336, 392) for seed in range(3)]
     expected = Qwen2VLVideoProcessor()(videos=[np.stack(frames)], do_resize=False, return_tensors="np")
-    patches, grid = qwen._video(frames)
+    patches, grid = qwen.patches_of(frames)
     assert expected["video_grid_thw"].tolist() == [grid]
     np.testing.assert_allclose(patches, expected["pixel_values_videos"], atol=1e-5)
 
 
 @pytest.mark.parametrize(("height", "width"), [(3, 3), (3, 40), (1, 40), (517, 31), (1081, 1917)])
 def test_frames_of_any_size_stay_within_the_pixel_limits(qwen: captioner.Captioner, height: int, width: int) -> None:
-    patches, (times, rows, columns) = qwen._video([picture(1, height, width)])
+    patches, (times, rows, columns) = qwen.patches_of([picture(1, height, width)])
     assert times == 1
     assert len(patches) == rows * columns
     assert captioner.MIN_FRAME_PIXELS <= rows * columns * 14 * 14 <= captioner.MAX_FRAME_PIXELS

@@ -245,7 +245,7 @@ def test_a_caption_that_apertium_cuts_in_two_does_not_shift_the_others(monkeypat
         return stdin.replace("CUT", "left .\n\nright").upper()
 
     monkeypatch.setattr(text_translator, "_apertium", cutting)
-    assert text_translator._translate(["one", "a CUT b", "two", "three"], "eng-spa") == [
+    assert text_translator.translate(["one", "a CUT b", "two", "three"], "eng-spa") == [
         "ONE",
         "A LEFT . RIGHT B",
         "TWO",
@@ -302,7 +302,7 @@ def test_apertium_runs_under_a_locale_that_every_machine_has(
 ) -> None:
     monkeypatch.setenv("LC_ALL", "xx_XX.UTF-8")
     fake('cat >/dev/null; echo "under $LC_ALL ."')
-    assert text_translator._translate([GIRL], "eng-spa") == ["under C.UTF-8"]
+    assert text_translator.translate([GIRL], "eng-spa") == ["under C.UTF-8"]
 
 
 def test_an_apertium_that_cannot_be_run_is_an_error(

@@ -274,7 +274,7 @@ def test_perplexity_is_of_the_tokens_of_a_local_model_also_by_the_command(tmp_pa
     expected = [[3, 310, 1 / 3, 15], [2, 365, 0.5, 30], [2, 650, 1, np.nan]]
     np.testing.assert_allclose(table[["captions", "mean", "above", "mean_below"]].to_numpy(), expected)
     files.write(tmp_path / "captions.parquet", TEXTS, rows)
-    command = ["encode", str(tmp_path / "captions.parquet"), "--perplexity", "-o", str(tmp_path), "--pretrained"]
+    command = ["encode", str(tmp_path / "captions.parquet"), "--perplexity", "-o", str(tmp_path), "--model"]
     assert main([*command, str(folder)]) == 0
     with (tmp_path / "perplexity.csv").open(newline="") as file:
         lines = [*csv.DictReader(file)]

@@ -37,7 +37,7 @@ from perturbations.cli.main import main
 from perturbations.datasets.adapter_registry import adapters
 from perturbations.exports import croissant, exported_corpus
 from perturbations.exports.export_registry import Request
-from perturbations.manifest import files
+from perturbations.manifest import files, row_tables
 from perturbations.manifest.rows import MULTIMODAL, QUARANTINE, SOURCES, MultimodalRow, QuarantineRow
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -143,7 +143,7 @@ def test_an_empty_quarantine_is_opened_with_its_types(datasets: ModuleType, tmp_
     assert both["item_id"][:] == ["a"]
     assert both.features["severity"].dtype == "int64"  # though no row has one
     for path in (empty, full):
-        assert list(pd.read_parquet(path).columns) == files.schema_of(QUARANTINE).names
+        assert list(pd.read_parquet(path).columns) == row_tables.schema_of(QUARANTINE).names
     assert read_manifest(empty).empty
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import slurm_cluster
 from slurm_cluster import Cluster
-from waiting import wait_for
+from waiting import pause, wait_for
 from workflow_project import Project
 
 from perturbations import read_manifest
@@ -27,12 +27,16 @@ CLIPS = 12
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    needs_slurm(request)
+    with slurm_cluster.cluster() as started:
+        yield started
+
+
+def needs_slurm(request: pytest.FixtureRequest) -> None:
     if not request.config.getoption("slurm"):
         pytest.skip("only with --slurm")
     if missing := [name for name in slurm_cluster.PROGRAMS if shutil.which(name) is None]:
         pytest.fail(f"{', '.join(missing)}: apt-get install --no-install-recommends slurm-wlm munge")
-    with slurm_cluster.cluster() as started:
-        yield started
 
 
 def new_project(root: Path, **config: Any) -> Project:
@@ -56,6 +60,15 @@ class Run:
         """It ends, and well."""
         status = self._process.wait(PATIENCE_S)
         assert status == 0, self._log.read_text()
+
+    def text(self) -> str:
+        """What it has printed."""
+        return self._log.read_text()
+
+    def fail(self) -> str:
+        """It ends, and not well; what it printed."""
+        assert self._process.wait(PATIENCE_S) == 1, self.text()
+        return self.text()
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something that happens while it runs."""
@@ -144,6 +157,62 @@ def test_a_job_that_fails_runs_again_and_asks_for_more(cluster: Cluster, tmp_pat
     check(project, before)
 
 
+def test_what_waits_or_fails_says_why(cluster: Cluster, tmp_path: Path) -> None:
+    """A held job, one that asks for more time than its partition allows, and one that takes more than its memory."""
+    project = new_project(
+        tmp_path,
+        suites={
+            "mm_robustness": {
+                "perturbations": ["glass_blur"],
+                "severities": [5],
+                "captions": {"perturbations": ["keyboard"], "severities": [1]},
+            }
+        },
+    )
+    targets = ("mm_robustness_demo", "text_mm_robustness_demo")
+    asked = ("--retries", "0", "--set-resources", "texts:slurm_partition=short", "videos:mem_mb=90", "--")
+    checked = Run(cluster, project, *asked, *targets).fail()
+    assert "texts asks for 2 h, and partition short allows 60 min (MaxTime)" in checked
+    assert not (tmp_path / "work" / "demo" / "sources").exists()
+    cluster.output("scontrol", "update", "partition=main", "state=DOWN")
+    run = Run(cluster, project, "--no-hooks", *asked, *targets)
+    run.until(lambda: any(comment.startswith("rule_sources") for comment in run.jobs()))
+    job = next(job for comment, job in run.jobs().items() if comment.startswith("rule_sources"))
+    cluster.output("scontrol", "hold", job["JobId"])
+    cluster.output("scontrol", "update", "partition=main", "state=UP")
+    run.until(lambda: "held" in run.text())
+    assert "held" in project.output_of("status")
+    cluster.output("scontrol", "release", job["JobId"])
+    printed = run.fail()
+    assert "1 job of texts in Slurm: cannot start, PartitionTimeLimit: a job asks for 2:00:00 hours" in printed
+    status = project.output_of("status")
+    assert len(re.findall(r"a job of videos failed: it took more than its memory: .*\(\d+ > 94371840\)", printed)) == 1
+    assert "it took more than its memory: " in status
+    assert "cannot start, PartitionTimeLimit" in status
+    assert "held" not in status
+    Run(cluster, project, *targets).wait()
+    assert "failed job" not in project.output_of("status")
+    project.output_of("verify")
+
+
+def test_a_run_ends_where_slurm_soon_forgets_jobs(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """The longer jobs wait, the less often the plugin looks: a minute apart after three minutes, as here."""
+    needs_slurm(request)
+    project = one_shard(tmp_path)
+    with slurm_cluster.cluster(min_job_age=20) as forgetful:
+        forgetful.output("scontrol", "update", "partition=main", "state=DOWN")
+        run = Run(forgetful, project, "mm_robustness_demo")
+        run.until(lambda: bool(run.jobs()))
+        second = forgetful.command(*project.command(), "--workflow-profile", "slurm", folder=project.root)
+        refused = subprocess.run([*second, "mm_robustness_demo"], capture_output=True, text=True)
+        assert (refused.returncode, "lock" in refused.stderr) == (1, True)
+        pause(170)
+        assert "of sources in Slurm: wait, PartitionDown, and no job of this run is running" in run.text()
+        forgetful.output("scontrol", "update", "partition=main", "state=UP")
+        run.wait()
+    check(project, {})
+
+
 OWN_PROFILE = """\
 default-resources:
   slurm_account: vision
@@ -167,7 +236,7 @@ def test_videos_captions_and_an_evaluation(cluster: Cluster, tmp_path: Path, mon
         },
         shard_size=6,
         evaluation={
-            "pretrained": str(tiny_models.save_clip(tmp_path / "clip")),
+            "model": str(tiny_models.save_clip(tmp_path / "clip")),
             "suites": ["mlvp"],
             "severities": [1],
         },

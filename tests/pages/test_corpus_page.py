@@ -109,9 +109,17 @@ def test_every_perturbation_and_severity_plays_beside_the_clean_clip(manifest: P
     text = page_of(manifest, tmp_path / "corpus.html")
     assert len(text.encode()) < 1_000_000
     assert sorted(shown_clips(text)) == sorted([(name, severity) for name in NAMES for severity in "15"] * 2)
-    clean = re.findall("<figcaption>(clean.*?|all of it.*?)</figcaption>", text)
-    assert clean == ["clean, its beginning", "all of it, beside *"] * 2
+    assert (
+        re.findall(r"<h3>(clean.?)</h3>\n<figure><video[^>]*></video><figcaption>(.*?)</figcaption>", text)
+        == [
+            ("clean", "the beginning of the clip"),
+            ("clean*", "* perturbs time: compare with this clip, shown from beginning to end"),
+        ]
+        * 2
+    )
     assert re.findall(r"<h3>(\w+)[*] ", text) == ["translate", "sampling"] * 2
+    assert re.search("PSNR\xa0[0-9.]+\xa0dB ·&nbsp;SSIM\xa0[0-9.]+", text)
+    assert not re.search(r"SSIM \d|\d dB", text), "a number on another line than its name"
     films = [base64.b64decode(data) for data in re.findall(r'src="data:video/mp4;base64,([^"]*)"', text)]
     (tmp_path / "film.mp4").write_bytes(films[0])
     about = probing.probe(tmp_path / "film.mp4")
@@ -341,21 +349,54 @@ document.getElementById("f").onload = function () {{
   var seen = {{wide: d.documentElement.scrollWidth, view: w.innerWidth, first: see()}};
   seen.cut = Array.from(d.querySelectorAll(".scroll, pre")).filter(b => b.scrollWidth > b.clientWidth).length;
   seen.low = choose("severity", 3);
-  var whole = () => d.querySelector(".item:not([hidden]) .clean-whole").checkVisibility();
+  var whole = () => Array.from(d.querySelectorAll(".item:not([hidden]) .clean")).map(c => c.checkVisibility());
   seen.whole = [whole()];
   seen.one = choose("name", "mpeg2");
   seen.whole.push(whole());
   choose("name", "sampling");
   seen.whole.push(whole());
   seen.category = choose("name", get("name").options[1].value).length;
+  seen.group = get("name").options[1].value.slice(1);
   choose("item", "1");
   seen.item = d.querySelector(".item:not([hidden])").getAttribute("aria-label");
   get("play").click();
   seen.play = get("play").textContent;
+  seen.address = w.location.hash;
+  w.location.hash = "#mpeg2/3";
+  w.dispatchEvent(new HashChangeEvent("hashchange"));
+  seen.linked = see();
+  for (const odd of ["#nothing/5", "#mpeg2/x", "#%", "#"]) {{
+    w.location.hash = odd;
+    w.dispatchEvent(new HashChangeEvent("hashchange"));
+  }}
+  seen.kept = see();
   seen.dark = w.getComputedStyle(d.body).backgroundColor;
   seen.errors = errors;
   document.title = JSON.stringify(seen);
 }};</script></body>"""
+
+
+OPENED = """<!doctype html><body><iframe id="f" style="border:0;width:1280px;height:600px"
+src="corpus.html#{address}"></iframe><script>
+document.getElementById("f").onload = function () {{
+  var d = this.contentDocument, controls = d.querySelector(".controls"), cards = d.querySelectorAll("[data-name]");
+  document.title = JSON.stringify({{
+    names: Array.from(cards).filter(c => c.checkVisibility()).map(c => c.dataset.name),
+    severity: d.getElementById("severity").value,
+    scrolled: this.contentWindow.scrollY > 0 && Math.abs(controls.getBoundingClientRect().top) < 2,
+  }});
+}};</script>"""
+
+
+@pytest.mark.parametrize(
+    ("address", "names", "severity"), [("mpeg2/3", ["mpeg2"], "3"), ("mpeg2", ["mpeg2"], "5"), ("/2", list(NAMES), "2")]
+)
+def test_a_link_opens_the_page_at_a_perturbation_and_a_severity(
+    address: str, names: list[str], severity: str, played: Path, tmp_path: Path
+) -> None:
+    page_of(played, tmp_path / "corpus.html")
+    seen = browsed(tmp_path, OPENED.format(address=address), 3000)
+    assert (sorted(seen["names"]), seen["severity"], seen["scrolled"]) == (sorted(names), severity, True)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1920, "light"), (1024, "light"), (390, "dark")])
@@ -369,7 +410,9 @@ def test_it_fits_the_screen_and_its_choices_work(width: int, scheme: str, played
     assert sorted(seen["first"]) == sorted(f"{name} 5" for name in NAMES)
     assert sorted(seen["low"]) == sorted(f"{name} 1" for name in NAMES), "the next lower severity"
     assert seen["one"] == ["mpeg2 1"]
-    assert seen["whole"] == [True, False, True], "all of the clean clip, beside perturbations of time"
+    assert seen["whole"] == [[True, True], [True, False], [False, True]], "all of the clean clip, beside what moves it"
+    assert seen["address"] == "#/" + seen["group"] + "/3"
+    assert seen["linked"] == seen["kept"] == ["mpeg2 1"], "what the page does not have changes nothing"
     assert 1 <= seen["category"] < len(NAMES)
     assert (seen["item"], seen["play"]) == ("two", "Play")
     assert (seen["dark"] == "rgb(255, 255, 255)") == (scheme == "light")

@@ -29,7 +29,7 @@ from perturbations.evaluation.page.scores import (
 )
 from perturbations.evaluation.result_rows import CLEAN_SCENARIO, RANKS, RESULTS, RankRow, ResultRow, ScenarioKey
 from perturbations.evaluation.result_sets import with_clean
-from perturbations.manifest import files
+from perturbations.manifest import files, row_tables
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
 from perturbations.retrieval.bootstrap import samples_for, separable, share_interval
 
@@ -155,7 +155,7 @@ def test_ranks_are_those_of_the_file_whatever_the_order_of_its_rows(tmp_path: Pa
 def test_many_ranks_of_a_model_that_is_always_right_are_read(tmp_path: Path) -> None:
     """They take a bit each: 200 scenarios of 1,000 queries are 6.6 million cells in some hundred kilobytes."""
     _, known = of_ranks("none", [1] * 1000)
-    ranks = pa.concat_tables([files.table_of(RANKS, known)] * 200)
+    ranks = pa.concat_tables([row_tables.table_of(RANKS, known)] * 200)
     scenarios = pa.array(np.repeat([f"own {place}" for place in range(200)], 1000))
     ranks = ranks.set_column(ranks.column_names.index("perturbation"), "perturbation", scenarios)
     files._write_tables(tmp_path / "r.parquet", RANKS, [ranks], None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations.retrieval import composed_places, composed_scores
-from perturbations.retrieval.composed import GLOBAL_KS, HALVES, LOCAL_KS, Half, chance
+from perturbations.retrieval import average_precisions, composed_places, composed_scores
+from perturbations.retrieval.composed import GLOBAL_KS, HALVES, LOCAL_KS, Half, chance, chance_of_map
 
 ARC = np.linspace(0, np.pi / 2, 20)
 GALLERY = np.stack([np.cos(ARC), np.sin(ARC)], axis=1)
@@ -134,6 +135,38 @@ def test_chance_is_what_random_orders_give() -> None:
     assert chance([5], [2], 2) == pytest.approx(70)
     assert chance([3], [1], 5) == pytest.approx(100)
     assert chance([3], [0], 2) == 0
+
+
+@pytest.mark.parametrize(
+    ("ranking", "targets", "expected"),
+    [
+        ("x....", 1, [1, 1]),
+        (".x.x.", 2, [1 / 2 / 2, (1 / 2 + 2 / 4) / 2]),
+        ("xx..x", 3, [2 / 2, (1 + 1 + 3 / 5) / 3]),
+        ("..x.x", 4, [0, (1 / 3 + 2 / 5) / 4]),  # two targets were not retrieved
+        (".....", 1, [0, 0]),
+        ("x", 0, [0, 0]),
+    ],
+)
+def test_average_precision_of_hand_made_rankings(ranking: str, targets: int, expected: list[float]) -> None:
+    is_target = np.array([mark == "x" for mark in ranking])
+    scores = -np.arange(len(ranking), dtype=np.float32)
+    shuffled = np.random.default_rng(0).permutation(len(ranking))
+    result = average_precisions(scores[shuffled], is_target[shuffled], (2, 5), targets)
+    assert result.tolist() == pytest.approx(expected)
+
+
+def test_targets_come_last_among_equal_scores() -> None:
+    result = average_precisions(np.array([1.0, 1.0, 1.0, 0.0]), np.array([True, False, False, True]), (1, 3, 50), 2)
+    assert result.tolist() == pytest.approx([0, (1 / 3) / 2, (1 / 3 + 2 / 4) / 2])
+
+
+@pytest.mark.parametrize(("size", "targets", "k"), [(5, 1, 3), (5, 2, 3), (4, 4, 2), (3, 2, 50)])
+def test_chance_of_map_is_the_mean_over_all_orders(size: int, targets: int, k: int) -> None:
+    orders = [*permutations([place < targets for place in range(size)])]
+    scores = -np.arange(size, dtype=np.float32)
+    every = [average_precisions(scores, np.array(order), (k,), targets)[0] for order in orders]
+    assert chance_of_map([size], [targets], k) == pytest.approx(100 * np.mean(every))
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,11 @@ from kernel_scenes import GUIDES, drawn, perturbed_size, scene
 from looping import each
 from text_support import role
 
-from perturbations.base import bounds, storage
+from perturbations.base import bounds
 from perturbations.base.bounds import Bound, Choice, Range, Several
 from perturbations.base.errors import ConfigError, MediaError, cut, short
 from perturbations.config import file as config_file
-from perturbations.media import damaged_streams, decoding, encoding
+from perturbations.media import damaged_streams, decoding, encoding, profiles
 from perturbations.media.clip import Frame, MediaClip, Timing
 from perturbations.suites import suite_registry
 from perturbations.suites.suite_registry import Perturbation
@@ -124,7 +124,7 @@ def test_encoders_accept_both_ends(entry: Perturbation, tmp_path: Path) -> None:
     clean = tmp_path / "clean.mp4"
     rate = Fraction(25)
     pictures = (Frame(frame, index, index) for index, frame in enumerate(scene(6, 48, 64)))
-    encoding.encode(pictures, clean, storage.PROFILES["lossless"], Timing(1 / rate, rate))
+    encoding.encode(pictures, clean, profiles.PROFILES["lossless"], Timing(1 / rate, rate))
     for number, parameters in enumerate(extremes(entry)):
         arguments = entry.kernel(**parameters)
         if damage := arguments.get("bsf"):

@@ -13,14 +13,13 @@ import pytest
 from kernel_scenes import psnr
 
 import perturbations
-from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.progress import no_tick
 from perturbations.corpus.plan import recipe, tiers
 from perturbations.corpus.render import rendering
 from perturbations.corpus.render.clean_clips import source_of
 from perturbations.corpus.store import stored_clip
-from perturbations.media import encoding, pixels
+from perturbations.media import encoding, pixels, profiles
 from perturbations.media.clip import uniform_indices
 from perturbations.suites import suite_registry
 
@@ -195,7 +194,7 @@ def test_planes_are_shown_as_the_frames_they_were(size: tuple[int, int]) -> None
 @pytest.mark.parametrize("name", ["rgb.mp4", "4:2:0-bt709.mp4", "full-range.mp4", "10-bit-bt709.mkv"])
 def test_a_profile_with_other_colours_shows_these(name: str, sources: dict[str, Path], tmp_path: Path) -> None:
     clean = clips.images(sources[name])
-    encoding.encode(clips.timed(clean), tmp_path / "a.mp4", storage.PROFILES["compatible"], clips.TIMING)
+    encoding.encode(clips.timed(clean), tmp_path / "a.mp4", profiles.PROFILES["compatible"], clips.TIMING)
     stored = clips.images(tmp_path / "a.mp4")
     assert moved(clean, stored) < 2
     assert psnr_db(clean, stored) > 36

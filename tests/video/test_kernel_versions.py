@@ -44,7 +44,7 @@ from perturbations.datasets.listing import Item, Listing
 from perturbations.manifest import provenance
 from perturbations.manifest.rows import CaptionRow
 from perturbations.models import role_registry as models
-from perturbations.models.guides import frost
+from perturbations.models.guides import frost_photographs as frost
 from perturbations.models.guides import guide_registry as guides
 from perturbations.models.guides.backends import Backends
 from perturbations.models.guides.guide_registry import AnalysisRecipe, GuideSettings, Known

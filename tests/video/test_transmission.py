@@ -17,7 +17,6 @@ import pytest
 from av.bitstream import BitStreamFilterContext
 
 import perturbations
-from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError, ToolError
 from perturbations.cli.main import main
@@ -25,7 +24,7 @@ from perturbations.corpus.plan import recipe, tiers
 from perturbations.corpus.render import clean_clips, rendering
 from perturbations.manifest import files
 from perturbations.manifest.rows import VIDEOS, CompleteSource
-from perturbations.media import damaged_streams, decoding, encoding, probing
+from perturbations.media import damaged_streams, decoding, encoding, probing, profiles
 from perturbations.media.clip import Frame, MediaClip
 from perturbations.suites import suite_registry
 from perturbations.video import rain, transport
@@ -177,7 +176,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> CompleteSource:
     path = tmp_path_factory.mktemp("uneven") / "clip.mp4"
     images = clips.noise(20, 48, 64)
     frames = (Frame(image, tick, at) for at, (image, tick) in enumerate(zip(images, ticks, strict=True)))
-    encoding.encode(frames, path, storage.PROFILES["compatible"], clips.TIMING)
+    encoding.encode(frames, path, profiles.PROFILES["compatible"], clips.TIMING)
     return clips.source_row(path)
 
 

@@ -139,7 +139,7 @@ def write_split(clips: int, seed: int = 0) -> None:
     dataset = parsed.datasets["fam"]
     write_sources("fam", [item.item_id for item in items.read("fam", dataset, videos=False).items])
     composed_jobs.composed_split(
-        **{"version": 1, "dataset": "fam", "adapter": "demo", "seed": seed, "deduplicate": False, "device": "cpu"},
+        **{"version": 1, "dataset": "fam", "adapter": "demo", "seed": seed, "device": "cpu"},
         settings=dataset.model_dump_json(),
         galleries=["local_full", "global_distinct"],
         queries=Path("manifests/fam/composed/queries.parquet"),

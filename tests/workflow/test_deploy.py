@@ -116,6 +116,7 @@ def test_the_container_s_files_exist() -> None:
     text = (ROOT / "envs" / "Containerfile").read_text()
     copied = re.findall(r"^COPY (?!--from)(\S+) ", text, re.MULTILINE)
     assert copied == [".", "envs/constraints.txt"]
+    assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"$BASE"}, "one digest pins both stages"
     assert all((ROOT / path).exists() for path in copied)
     assert (ROOT / ".dockerignore").read_text() == (ROOT / ".containerignore").read_text()
     wanted = set(re.findall(r"EXTRAS=([a-z,]+)", text)) - {""}

@@ -39,7 +39,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Project:
             },
         },
         evaluation={
-            "pretrained": str(model),
+            "model": str(model),
             "methods": ["tcr", "qbnorm"],
             "querybank": "tiny",
             "severities": [1, 5],

@@ -11,7 +11,7 @@ from pathlib import Path
 from copies import ROOT
 
 from perturbations.base import storage
-from perturbations.corpus.store.journal import Journal
+from perturbations.corpus.store.journal import ShardJournal
 from perturbations.manifest import manifest_paths
 
 SCRIPT = ROOT / "benchmarks" / "kills.py"
@@ -35,12 +35,12 @@ def test_killed_runs_end_as_undisturbed_ones() -> None:
 
 def test_a_line_that_a_killed_worker_left_half_swallows_no_other(tmp_path: Path) -> None:
     path = manifest_paths.journal_of(tmp_path / "s1.parquet")
-    journal = Journal(path, IDS)
+    journal = ShardJournal(path, IDS)
     journal.add(IDS[0], FINISHED)
     with path.open("a") as file:
         file.write(IDS[1] + '{"frame_c')
     journal.add(IDS[2], FINISHED)
-    again = Journal(path, IDS)
+    again = ShardJournal(path, IDS)
     assert [again.find(name, None) for name in IDS] == [FINISHED, None, FINISHED]
 
 
@@ -49,5 +49,5 @@ def test_a_journal_that_another_shard_is_writing_is_left_alone(tmp_path: Path) -
     own, other = map(storage.temporary_path, journals)
     for path in (other, own):
         path.symlink_to("gone")  # as one that was renamed between looking and reading
-    Journal(journals[0], IDS).add(IDS[0], FINISHED)
+    ShardJournal(journals[0], IDS).add(IDS[0], FINISHED)
     assert {path.name for path in tmp_path.iterdir()} == {journals[0].name, other.name}

@@ -77,7 +77,7 @@ def test_a_changed_method_is_evaluated_again(tmp_path: Path, monkeypatch: pytest
     imported = "from perturbations.tta.methods.method_registry import Method\n"
     method.write_text(imported + LAMPS[begin:end] + LAMPS[LAMPS.index("METHOD =") :])
     (folder / "my suite.py").write_text(LAMPS.partition("METHOD =")[0])
-    evaluation = {"pretrained": str(tiny_models.save_clip(tmp_path / "clip")), "methods": ["centred"], "num_frames": 2}
+    evaluation = {"model": str(tiny_models.save_clip(tmp_path / "clip")), "methods": ["centred"], "num_frames": 2}
     config = {**CONFIG, "plugins": ["my suite.py", method.name], "evaluation": {**evaluation, "directions": ["t2v"]}}
     (folder / "config.yaml").write_text(json.dumps(config))
     snakefile = ("--snakefile", str(plugins.Path(perturbations.snakefile())))

@@ -215,8 +215,8 @@ def test_a_pretrained_backend_is_looked_for_where_a_perturbation_needs_it(
     project.config["suites"]["mlvp"]["perturbations"] = ["event_insertion"]
     (line,) = (line for line in checked(project, "mlvp_tiny").errors if "clip:" in line)
     assert line.startswith("backends.embedding.clip: nobody/has-this-model: neither a folder nor downloaded: `hf ")
-    project.config["evaluation"] = {"pretrained": "./no_model"}
-    assert "evaluation.pretrained: ./no_model: no such folder" in checked(project, "evaluate_tiny").errors
+    project.config["evaluation"] = {"model": "./no_model"}
+    assert "evaluation.model: ./no_model: no such folder" in checked(project, "evaluate_tiny").errors
     (project.root / "clip").mkdir()
     project.config["backends"]["embedding"]["clip"] = str(project.root / "clip")
     assert not [line for line in checked(project, "mlvp_tiny").errors if "clip:" in line]
@@ -229,7 +229,7 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
     path.write_text(
         "datasets:\n  tiny:\n    adapter: folder\n    annotations: captions.json\n    videos: nowhere\n"
         "    subset: [lost]\nsuites: {mlvp: {}, mm_robustness: {}}\n"
-        "backends: {frost: {images: no_frost}}\nevaluation:\n  pretrained: ./no_model\n"
+        "backends: {frost: {images: no_frost}}\nevaluation:\n  model: ./no_model\n"
     )
 
     def parsed() -> configuration.Config:

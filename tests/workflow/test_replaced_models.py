@@ -37,7 +37,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def wanted(dataset: Mapping[str, Any] = DATASET, **values: Any) -> configuration.Config:
     raw = {"datasets": {"demo": dataset}, "suites": {"mlvp": {}}}
-    return config_file.parse({**raw, "evaluation": {"pretrained": "model", **values}})
+    return config_file.parse({**raw, "evaluation": {"model": "model", **values}})
 
 
 def test_a_copy_with_other_times_is_the_same_model(model: Path) -> None:
@@ -77,7 +77,7 @@ def test_the_file_of_a_backbone_from_outside_counts(model: Path, monkeypatch: py
     monkeypatch.setattr(plugins, "_plugins", {})
     (model / "config.json").write_text('{"model_type": "mine"}')
     fields = "name='mine', title='', source='', place=99, model_class='', image_processor='', example=''"
-    text = f"from perturbations.evaluation.backbones.backbone_registry import Backbone\nBACKBONE = Backbone({fields})\n"
+    text = f"from perturbations.evaluation.backbones import Backbone\nBACKBONE = Backbone({fields})\n"
     hashes = [model_files.sha256(wanted())]
     for name in ("one.py", "other.py"):
         Path(name).write_text(f"{text}# {name}\n")
@@ -108,11 +108,11 @@ def test_a_model_that_is_gone_is_as_it_was_checked(model: Path) -> None:
     model.mkdir()
     assert model_files.sha256(wanted()) == before
     record.write_text("{")
-    assert model_files.sha256(wanted()) is model_files.sha256(wanted(pretrained="never here")) is None
+    assert model_files.sha256(wanted()) is model_files.sha256(wanted(model="never here")) is None
 
 
 def test_the_demos_encoder_is_what_its_rule_makes(model: Path) -> None:
-    assert model_files.sha256(wanted({"adapter": "demo"}, pretrained=None)) is None
+    assert model_files.sha256(wanted({"adapter": "demo"}, model=None)) is None
     assert not Path("work").exists()
 
 
@@ -128,9 +128,9 @@ def test_a_model_of_the_hub_is_found_in_its_cache(model: Path, monkeypatch: pyte
     shutil.copytree(model, cache / "snapshots" / "abc")
     (cache / "refs").mkdir()
     (cache / "refs" / "main").write_text("abc")
-    assert model_files.sha256(wanted(pretrained="some/clip")) == model_files.sha256(wanted())
-    assert model_files.sha256(wanted(pretrained="some/other")) is None
-    assert model_files.sha256(wanted(pretrained="no hub's/name/at all")) is None
+    assert model_files.sha256(wanted(model="some/clip")) == model_files.sha256(wanted())
+    assert model_files.sha256(wanted(model="some/other")) is None
+    assert model_files.sha256(wanted(model="no hub's/name/at all")) is None
 
 
 OF_A_MODEL = {"check_model", "gallery", "evaluate", "results", "evaluate_tiny"}
@@ -165,12 +165,12 @@ def test_only_the_evaluations_of_a_replaced_model_are_made_anew(tmp_path: Path) 
         {
             "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}},
             "suites": {"mm_robustness": {"perturbations": ["pixelate"], "severities": [5], "captions": captions}},
-            "evaluation": {"pretrained": "two", "num_frames": 2, "directions": ["t2v"]},
+            "evaluation": {"model": "two", "num_frames": 2, "directions": ["t2v"]},
         },
     )
     project.write_captions(["a", "b"])
     assert jobs(project) > OF_A_MODEL
-    project.config["evaluation"]["pretrained"] = "one"
+    project.config["evaluation"]["model"] = "one"
     assert jobs(project) == OF_A_MODEL
     clips, before, hashes = project.outputs(), results(project), weights(project)
     (key,) = (key for key in before if "clip4clip-one" in key)
@@ -187,7 +187,7 @@ def test_only_the_evaluations_of_a_replaced_model_are_made_anew(tmp_path: Path) 
     assert weights(project)[other] == hashes[other]
     assert jobs(project) == set()
 
-    project.config["evaluation"]["pretrained"] = "two"
+    project.config["evaluation"]["model"] = "two"
     assert jobs(project) == set()
     assert results(project)[other] == before[other]
     assert results(project)[key] != before[key]

@@ -26,7 +26,7 @@ from perturbations.base import storage, tars
 from perturbations.base.errors import MediaError
 from perturbations.base.readers import Reader
 from perturbations.cli.main import main
-from perturbations.corpus import verification
+from perturbations.corpus import row_checks, verification
 from perturbations.corpus.plan import recipe, tiers
 from perturbations.corpus.store import journal, stored_clip
 from perturbations.manifest import files
@@ -70,7 +70,7 @@ def tar_of_two() -> Path:
 def findings(**options: bool) -> list[str]:
     manifests = verification.manifests_in(Path("manifests"))
     checked = [verification.check_manifest(path, **options) for path in manifests]
-    return [verification.line_of(finding) for each in checked for finding in each.findings]
+    return [row_checks.line_of(finding) for each in checked for finding in each.findings]
 
 
 def job(root: Path, sources: list[CompleteSource]) -> list[VideoRow]:

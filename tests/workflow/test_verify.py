@@ -17,7 +17,7 @@ from workflow_project import Project, copy_of, new_project, tiny_clip
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
-from perturbations.corpus import deletion, run_status, verification
+from perturbations.corpus import deletion, row_checks, run_status, verification
 from perturbations.manifest import files, manifest_paths, sets
 from perturbations.manifest.rows import VIDEOS, VideoRow
 
@@ -82,7 +82,7 @@ def clips(*, item: int | None = None) -> list[VideoRow]:
 
 
 def findings(path: Path = Path("manifests"), **options: Any) -> list[str]:
-    return [verification.line_of(finding) for each in verification.check(path, **options) for finding in each.findings]
+    return [row_checks.line_of(finding) for each in verification.check(path, **options) for finding in each.findings]
 
 
 def written_since(before: dict[str, int]) -> set[str]:

@@ -23,7 +23,7 @@ from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import BackendError, ManifestError
 from perturbations.config import file as config_file
-from perturbations.corpus.captions import caption_rows, distances
+from perturbations.corpus.captions import distances, pipeline
 from perturbations.corpus.jobs import caption_jobs
 from perturbations.corpus.plan import caption_recipes, clip_lists, sharding
 from perturbations.corpus.plan.recipe import TextRecipe
@@ -166,7 +166,7 @@ def test_results_do_not_depend_on_order_cores_or_shards(
     recipe = caption_recipes.from_config(parsed, "tiny", "msrvtt_p", "keyboard", 1)
     by_shard = clip_lists.read_folder(tmp_path / "alone/work/tiny/captions", CaptionRow)
     assert sorted(by_shard) == sorted(shards)
-    alone = [row for lines in by_shard.values() for row in caption_rows.run(recipe, "tiny", lines)]
+    alone = [row for lines in by_shard.values() for row in pipeline.rows_of(recipe, "tiny", lines)]
     together = texts(finished).query("perturbation == 'keyboard'").set_index("caption_id")
     assert {row.caption_id: row.text for row in alone} == together["text"].to_dict()
 
@@ -210,7 +210,7 @@ LISTED = [CaptionRow(dataset="d", caption_id=name, item_id=name, text=text) for 
 
 def job(folder: Path, wanted: dict[str, TextRecipe], captions: list[CaptionRow] = LISTED) -> list[Path]:
     """The parts of a job on captions, which it makes or keeps."""
-    clip_lists.write_recipes(folder / "recipes.jsonl", {name: recipe.text for name, recipe in wanted.items()})
+    clip_lists.write_texts(folder / "recipes.jsonl", {name: recipe.text for name, recipe in wanted.items()})
     clip_lists.write(folder / "listed.jsonl", captions)
     paths = {"recipes": folder / "recipes.jsonl", "captions": folder / "listed.jsonl", "marker": folder / "s0.json"}
     caption_jobs.texts(dataset="tiny", **paths)
@@ -224,9 +224,9 @@ def parts_of(folder: Path, wanted: dict[str, TextRecipe]) -> list[Path]:
 def test_a_killed_job_goes_on_after_its_last_finished_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = wanted_of("keyboard", "drop_first", "append_irr")
     first, *_ = parts = parts_of(tmp_path, wanted)
-    run = caption_rows.run
+    run = pipeline.rows_of
     with monkeypatch.context() as context:
-        context.setattr(caption_rows, "run", lambda recipe, *given: killed() if first.exists() else run(recipe, *given))
+        context.setattr(pipeline, "rows_of", lambda recipe, *given: killed() if first.exists() else run(recipe, *given))
         with pytest.raises(KeyboardInterrupt):
             job(tmp_path, wanted)
     assert [path for path in parts if path.exists()] == [first]
@@ -319,7 +319,7 @@ def test_what_all_asks_for_and_cannot_be_made_is_skipped_and_said(
     planned = run.stdout + run.stderr
     names = "multi_pos_swap_JJ, multi_pos_swap_NN, swap_syn_wordnet"
     assert f"captions of msrvtt_p on tiny: skipped: 3 perturbations, {names} (wordnet-3.0" in planned
-    scenarios = clip_lists.read_recipes(tmp_path / "work/tiny/msrvtt_p/captions/recipes.jsonl")
+    scenarios = clip_lists.read_texts(tmp_path / "work/tiny/msrvtt_p/captions/recipes.jsonl")
     assert "keyboard/1" in scenarios
     assert not {f"{name}/1" for name in names.split(", ")} & set(scenarios)
 

@@ -9,8 +9,8 @@ rule analyses:
         "work/logs/{dataset}/analyses/{analysis}/{shard}.log",
     priority: 10
     resources:
-        mem_mb=JOBS.clips_mb,
-        runtime=JOBS.clips_minutes,
+        mem_mb=megabytes(JOBS.clips_mb),
+        runtime=minutes(JOBS.clips_minutes),
         gpu=JOBS.clips_gpus,
     params:
         settings=JOBS.analysis_settings,
@@ -32,8 +32,8 @@ rule analyses_manifest:
         "work/logs/{dataset}/analyses/{analysis}.log",
     localrule: True
     resources:
-        mem_mb=doubled(2000),
-        runtime=doubled(30),
+        mem_mb=megabytes(2000),
+        runtime=minutes(30),
     params:
         settings=JOBS.merged_analysis_settings,
         work=JOBS.work,

@@ -11,8 +11,8 @@ rule captions:
         "work/logs/{dataset}/captions.log",
     localrule: True
     resources:
-        mem_mb=doubled(1000),
-        runtime=doubled(10),
+        mem_mb=megabytes(1000),
+        runtime=minutes(10),
     params:
         settings=JOBS.origin,
     shell:
@@ -30,8 +30,8 @@ rule questions:
         "work/logs/{dataset}/questions.log",
     localrule: True
     resources:
-        mem_mb=doubled(1000),
-        runtime=doubled(10),
+        mem_mb=megabytes(1000),
+        runtime=minutes(10),
     params:
         settings=JOBS.dataset,
     shell:
@@ -49,8 +49,8 @@ rule rejected_captions:
         "work/logs/{dataset}/captions_quarantine.log",
     localrule: True
     resources:
-        mem_mb=doubled(1000),
-        runtime=doubled(10),
+        mem_mb=megabytes(1000),
+        runtime=minutes(10),
     params:
         settings=JOBS.dataset,
         work=JOBS.work,
@@ -68,8 +68,8 @@ rule check_captions:
         "work/logs/{dataset}/captions_check.log",
     localrule: True
     resources:
-        mem_mb=doubled(1000),
-        runtime=doubled(10),
+        mem_mb=megabytes(1000),
+        runtime=minutes(10),
     params:
         settings=JOBS.allowed_failures,
     shell:
@@ -91,8 +91,8 @@ rule texts:
     # A target of captions alone takes minutes: it does not wait for the videos of another.
     priority: 20
     resources:
-        mem_mb=JOBS.text_mb,
-        runtime=JOBS.text_minutes,
+        mem_mb=megabytes(JOBS.text_mb),
+        runtime=minutes(JOBS.text_minutes),
     params:
         settings=JOBS.dataset,
         recipes=JOBS.text_recipe_texts,
@@ -115,8 +115,8 @@ rule texts_manifest:
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
     resources:
-        mem_mb=doubled(3000),
-        runtime=doubled(60),
+        mem_mb=megabytes(3000),
+        runtime=minutes(60),
     params:
         settings=JOBS.texts_settings,
         work=JOBS.work,

@@ -1,6 +1,7 @@
 # What all rules share. Their functions are those of CorpusRules (perturbations/corpus/plan/corpus_rules.py), EvaluationRules, SplitRules.
 from functools import cache, partial
 
+from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from perturbations.base import shown
@@ -9,8 +10,10 @@ from perturbations.corpus.plan import targets
 from perturbations.models.guides.guide_registry import ANALYSES
 from perturbations.corpus import run_lines
 
-# The profiles let Snakemake print little; this prints the jobs of a run, how far it is, and what failed.
-run_lines.add_to(logger)
+# The profiles let Snakemake print little; this prints the jobs of a run, how far it is, why jobs wait, and what failed.
+run_lines.add_to(
+    logger, lambda text: workflow.scheduler.executor_error_callback(WorkflowError(text))
+)
 
 
 wildcard_constraints:

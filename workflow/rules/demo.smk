@@ -7,8 +7,8 @@ rule demo_encoder:
     # First, because every evaluation waits for it, and other jobs can run beside it.
     priority: 1
     resources:
-        mem_mb=doubled(1500),
-        runtime=doubled(60),
+        mem_mb=megabytes(1500),
+        runtime=minutes(60),
     params:
         settings=JOBS.encoder_settings,
     shell:

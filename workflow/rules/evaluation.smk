@@ -24,8 +24,8 @@ rule check_model:
         "work/logs/models/{model}.log",
     priority: 100
     resources:
-        mem_mb=doubled(6000),
-        runtime=doubled(30),
+        mem_mb=megabytes(6000),
+        runtime=minutes(30),
         gpu=EVALUATION.resource("gpus"),
         gpu_share=EVALUATION.resource("gpu_share"),
     params:
@@ -47,8 +47,8 @@ rule gallery:
         "work/logs/{dataset}/evaluation/{model}/{modality}.log",
     threads: EVALUATION.resource("threads")
     resources:
-        mem_mb=EVALUATION.mb,
-        runtime=doubled(240),
+        mem_mb=megabytes(EVALUATION.mb),
+        runtime=minutes(240),
         gpu=EVALUATION.resource("gpus"),
         gpu_share=EVALUATION.resource("gpu_share"),
     params:
@@ -71,8 +71,8 @@ rule evaluate:
         "work/logs/{dataset}/evaluation/{model}/{job}.log",
     threads: EVALUATION.resource("threads")
     resources:
-        mem_mb=EVALUATION.mb,
-        runtime=doubled(720),
+        mem_mb=megabytes(EVALUATION.mb),
+        runtime=minutes(720),
         gpu=EVALUATION.resource("gpus"),
         gpu_share=EVALUATION.resource("gpu_share"),
     params:
@@ -93,8 +93,8 @@ rule results:
         "work/logs/{dataset}/{kind}/{model}.log",
     localrule: True
     resources:
-        mem_mb=doubled(4000),
-        runtime=doubled(30),
+        mem_mb=megabytes(4000),
+        runtime=minutes(30),
     params:
         settings=EVALUATION.result_settings,
     shell:
@@ -113,8 +113,8 @@ rule results_page:
         "work/logs/report.log",
     localrule: True
     resources:
-        mem_mb=doubled(2000),
-        runtime=doubled(30),
+        mem_mb=megabytes(2000),
+        runtime=minutes(30),
     params:
         settings=EVALUATION.datasets,
     shell:

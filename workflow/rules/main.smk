@@ -22,7 +22,7 @@ from perturbations.base import plugins
 from perturbations.base.errors import ConfigError
 from perturbations.config import file as config_file
 from perturbations.corpus.plan import folders
-from perturbations.corpus.plan.corpus_rules import CorpusRules, doubled, user_mistakes
+from perturbations.corpus.plan.corpus_rules import CorpusRules, megabytes, minutes, user_mistakes
 
 
 include: "mixes.smk"

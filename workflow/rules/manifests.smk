@@ -3,6 +3,7 @@ rule sources_manifest:
     input:
         parts=JOBS.of_shards("work/{dataset}/sources/{shard}.parquet"),
         rejected="work/{dataset}/lists/rejected.jsonl",
+        attributes="work/{dataset}/lists/attributes.jsonl",
         lists=JOBS.of_shards("work/{dataset}/shards/{shard}.jsonl"),
     output:
         "manifests/{dataset}/sources.parquet",
@@ -10,14 +11,14 @@ rule sources_manifest:
         "work/logs/{dataset}/sources.log",
     localrule: True
     resources:
-        mem_mb=doubled(1000),
-        runtime=doubled(10),
+        mem_mb=megabytes(1000),
+        runtime=minutes(10),
     params:
         settings=JOBS.dataset,
         work=JOBS.work,
     shell:
         "perturb rule sources_manifest {params.settings:q} --work {params.work:q} --rejected {input.rejected:q}"
-        " --output {output:q} 2> {log:q}"
+        " --attributes {input.attributes:q} --output {output:q} 2> {log:q}"
 
 
 rule videos_manifest:
@@ -35,8 +36,8 @@ rule videos_manifest:
         "work/logs/{dataset}/{suite}/manifest.log",
     localrule: True
     resources:
-        mem_mb=doubled(2000),
-        runtime=doubled(60),
+        mem_mb=megabytes(2000),
+        runtime=minutes(60),
     params:
         settings=JOBS.corpus_settings,
         work=JOBS.work,
@@ -55,8 +56,8 @@ rule check_quarantine:
         "work/logs/{dataset}/{suite}/check.log",
     localrule: True
     resources:
-        mem_mb=doubled(1000),
-        runtime=doubled(10),
+        mem_mb=megabytes(1000),
+        runtime=minutes(10),
     params:
         settings=JOBS.allowed_failures,
     shell:

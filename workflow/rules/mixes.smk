@@ -10,8 +10,8 @@ rule mixes:
         "work/logs/{dataset}/{suite}/mixes.log",
     localrule: True
     resources:
-        mem_mb=doubled(2000),
-        runtime=doubled(60),
+        mem_mb=megabytes(2000),
+        runtime=minutes(60),
     shell:
         "perturb rule mixes --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
         " --types {output.types:q} 2> {log:q}"
@@ -27,7 +27,7 @@ rule multimodal:
     log:
         "work/logs/{dataset}/{suite}/multimodal.log",
     resources:
-        mem_mb=doubled(3000),
-        runtime=doubled(60),
+        mem_mb=megabytes(3000),
+        runtime=minutes(60),
     shell:
         "perturb rule multimodal --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"

@@ -2,12 +2,27 @@
 from contextlib import chdir
 
 
+def requests_to_slurm():
+    """What each job asks of Slurm, as Snakemake's profiles and options have it."""
+    from perturbations.corpus.slurm_site import Request
+
+    for job in workflow.dag.needrun_jobs():
+        if not job.is_local:
+            yield Request.of(job.rule.name, job.threads, job.resources)
+
+
 def check_before():
-    from perturbations.corpus import check_before_a_run
+    from perturbations.corpus import check_before_a_run, slurm_site
+    from perturbations.corpus.plan import resources
 
     # No job has begun, so nothing else looks where the process is.
     with user_mistakes(), chdir(CONFIG.at("")):
         summary = check_before_a_run.check(CONFIG, JOBS.requested)
+        if workflow.executor_plugin.name == "slurm":
+            of_site = slurm_site.check(requests_to_slurm(), workflow.nodes)
+            summary.errors += of_site.errors
+            summary.warnings += of_site.warnings
+            resources.LIMITS.update(of_site.limits)
         for line in summary.text():
             say(shown.line(line))
         summary.raise_errors()

@@ -9,8 +9,8 @@ rule preview:
         "work/logs/{dataset}/{suite}/preview.log",
     localrule: True
     resources:
-        mem_mb=doubled(1000),
-        runtime=doubled(10),
+        mem_mb=megabytes(1000),
+        runtime=minutes(10),
     shell:
         "perturb rule preview --videos {input.videos:q} --output {output:q} > {log:q} 2>&1"
 
@@ -27,8 +27,8 @@ rule corpus_page:
         "work/logs/{dataset}/{suite}/corpus_page.log",
     localrule: True
     resources:
-        mem_mb=doubled(2000),
-        runtime=doubled(30),
+        mem_mb=megabytes(2000),
+        runtime=minutes(30),
     shell:
         "perturb rule corpus_page --videos {input.videos:q} --page {output:q} 2> {log:q}"
 
@@ -43,7 +43,7 @@ rule captions_page:
         "work/logs/{dataset}/{suite}/captions_page.log",
     localrule: True
     resources:
-        mem_mb=doubled(1000),
-        runtime=doubled(10),
+        mem_mb=megabytes(1000),
+        runtime=minutes(10),
     shell:
         "perturb rule captions_page --captions {input.captions:q} --page {output:q} 2> {log:q}"

@@ -9,8 +9,8 @@ rule sources:
     # Before videos: a damaged file is named early, and what does not need videos can begin.
     priority: 10
     resources:
-        mem_mb=JOBS.clips_mb,
-        runtime=JOBS.clips_minutes,
+        mem_mb=megabytes(JOBS.clips_mb),
+        runtime=minutes(JOBS.clips_minutes),
     params:
         settings=JOBS.source_settings,
         run=JOBS.run,

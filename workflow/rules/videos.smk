@@ -12,8 +12,8 @@ rule videos:
     log:
         "work/logs/{dataset}/{suite}/{perturbation}/{severity}/{shard}.log",
     resources:
-        mem_mb=JOBS.clips_mb,
-        runtime=JOBS.clips_minutes,
+        mem_mb=megabytes(JOBS.clips_mb),
+        runtime=minutes(JOBS.clips_minutes),
         gpu=JOBS.clips_gpus,
     params:
         settings=JOBS.video_settings,

@@ -5,8 +5,7 @@ The severities of a perturbation draw much the same texts, and every perturbatio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +16,10 @@ _DIGITS = 4
 """Similarities are rounded to so many; the rounded value is compared with the threshold and reported."""
 
 _MOST = 2**15
-"""Embeddings and similarities that are kept in memory: 64 MB."""
+"""With so many embeddings or similarities in memory, 64 MB, no others are kept."""
 
 _Vector = NDArray[np.floating]
 _Pair = tuple[str, str]
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 
 
 class Similarities:
@@ -41,22 +38,13 @@ class Similarities:
     def of(self, pairs: Sequence[_Pair]) -> list[float]:
         """The rounded cosine of each pair (original, text)."""
         missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._cosines]
-        vectors = self._vectors(missing)
+        vectors = {old: self._originals[old] for old, _ in missing if old in self._originals}
+        unknown = [text for text in dict.fromkeys(text for pair in missing for text in pair) if text not in vectors]
+        vectors.update(zip(unknown, self._encoder.embed(unknown) if unknown else (), strict=True))
         new = {(old, text): round(float(vectors[old] @ vectors[text]), _DIGITS) for old, text in missing}
         cosines = [new[pair] if pair in new else self._cosines[pair] for pair in pairs]
-        _keep(self._cosines, new)
+        if len(self._cosines) < _MOST:
+            self._cosines |= new
+        if len(self._originals) < _MOST:
+            self._originals |= {old: vectors[old] for old, _ in missing}
         return cosines
-
-    def _vectors(self, pairs: Sequence[_Pair]) -> dict[str, _Vector]:
-        """The embeddings of all texts of the pairs."""
-        vectors = {text: self._originals[text] for text, _ in pairs if text in self._originals}
-        unknown = [text for text in dict.fromkeys(text for pair in pairs for text in pair) if text not in vectors]
-        vectors.update(zip(unknown, self._encoder.embed(unknown) if unknown else (), strict=True))
-        _keep(self._originals, {text: vectors[text] for text, _ in pairs})
-        return vectors
-
-
-def _keep(table: dict[_Key, _Value], new: Mapping[_Key, _Value]) -> None:
-    for key, value in new.items():
-        if len(table) < _MOST:
-            table[key] = value

@@ -13,11 +13,15 @@ from perturbations.base import storage
 from perturbations.base.errors import BackendError, ManifestError, ToolError
 from perturbations.base.progress import log_kept, logged
 from perturbations.base.records import digest
+from perturbations.corpus.captions import mixes, pipeline
+from perturbations.corpus.captions.similarities import Similarities
+from perturbations.corpus.comparability import verdict
 from perturbations.corpus.jobs.job_metadata import check_failures, provenance
 from perturbations.corpus.plan.caption_recipes import text_id
-from perturbations.corpus.plan.clip_lists import read, read_folder, read_recipes
+from perturbations.corpus.plan.clip_lists import read, read_folder, read_texts
 from perturbations.corpus.plan.recipe import TextRecipe, parse_text
 from perturbations.corpus.store.parts import is_true_text_marker
+from perturbations.corpus.tally import Tally
 from perturbations.manifest import files, manifest_paths, sets
 from perturbations.manifest.rows import (
     CAPTIONS,
@@ -36,6 +40,8 @@ from perturbations.manifest.rows import (
     TextStatisticsRow,
 )
 from perturbations.manifest.skipped import SKIPPED, of_manifest
+from perturbations.models import role_registry as models
+from perturbations.suites import suite_registry
 
 _log = logging.getLogger("perturbations")
 
@@ -84,12 +90,8 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
     There is a part per perturbation and severity, below the folder of the `marker`, which holds their sizes. Raises
     `BackendError` or `ToolError` for the first recipe that cannot be followed, after all others.
     """
-    from perturbations.corpus.captions import caption_rows
-    from perturbations.corpus.captions.similarities import Similarities
-    from perturbations.models import role_registry as models
-
-    part, listed = manifest_paths.name("text_part", shard=manifest_paths.shard_of(marker)), read(captions, CaptionRow)
-    wanted = {f"{scenario}/{part}": parse_text(text) for scenario, text in read_recipes(recipes).items()}
+    part, listed = manifest_paths.name("text_part", shard=marker.stem), read(captions, CaptionRow)
+    wanted = {f"{scenario}/{part}": parse_text(text) for scenario, text in read_texts(recipes).items()}
     kept = {name for name, recipe in wanted.items() if _is_finished(marker.parent / name, dataset, listed, recipe)}
     log_kept(len(kept), len(wanted))
     errors = []
@@ -105,7 +107,7 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
             if "similarity" in recipe.players and recipe.backend not in judges:
                 judges[recipe.backend] = Similarities(models.load("similarity", recipe.backend))
             judge = judges[recipe.backend] if "similarity" in recipe.players else None
-            files.write_part(marker.parent / name, TEXTS, list(caption_rows.run(recipe, dataset, listed, judge)))
+            files.write_part(marker.parent / name, TEXTS, list(pipeline.rows_of(recipe, dataset, listed, judge)))
         except (BackendError, ToolError) as error:
             _log.warning("%s %s: %s", recipe.key, recipe.severity, error)
             errors.append(error)
@@ -144,13 +146,9 @@ def texts_manifest(
     Raises `ManifestError` unless each caption has exactly one row per scenario, made by the current recipe from the
     current text; markers whose parts are not there are deleted, so that the next run makes them again.
     """
-    from perturbations.corpus.captions import caption_rows
-    from perturbations.corpus.comparability import verdict
-    from perturbations.corpus.tally import Tally
-
     parts = work / suite / "captions"
     shards = read_folder(work / "captions", CaptionRow)
-    wanted = read_recipes(recipes)
+    wanted = read_texts(recipes)
     due = (
         (
             parts / scenario / manifest_paths.name("text_part", shard=shard),
@@ -167,7 +165,7 @@ def texts_manifest(
         scenarios = groupby(rows, lambda row: (row.perturbation, row.severity))
         for _, scenario in logged(scenarios, len(wanted), "perturbations counted"):
             members = list(scenario)
-            counted.append(caption_rows.statistics(members))
+            counted.append(pipeline.statistics(members))
             yield from tally.over(members)
 
     def described() -> dict[str, object]:
@@ -195,11 +193,6 @@ def _drop_untrue_markers(folder: Path) -> None:
 
 def multimodal(*, videos: Path, texts: Path, output: Path) -> None:
     """Join perturbed captions with perturbed videos."""
-    from perturbations.corpus.captions import mixes
-    from perturbations.corpus.comparability import verdict
-    from perturbations.corpus.tally import Tally
-    from perturbations.suites import suite_registry
-
     clips, captions = files.read_part(videos, VIDEOS), files.read_part(texts, TEXTS)
     described = files.read_metadata(videos)
     combined = suite_registry.suite(described["suite"]).combined

@@ -9,17 +9,19 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from perturbations.base import limits as limits_of_files
 from perturbations.base import storage, supervise
 from perturbations.base.progress import Tick, counted, log_kept
 from perturbations.base.records import canonical
+from perturbations.corpus.plan import clip_lists
+from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.plan.recipe import VideoRecipe
 from perturbations.corpus.render import clean_clips
 from perturbations.corpus.render.clean_clips import source_of
 from perturbations.corpus.store import clip_rows, journal, stored_clip
-from perturbations.corpus.store.journal import Journal, Measured
+from perturbations.corpus.store.journal import Measured, ShardJournal
 from perturbations.manifest import files, manifest_paths
 from perturbations.manifest.rows import (
     ANALYSES,
@@ -36,9 +38,6 @@ from perturbations.manifest.rows import (
 from perturbations.media import encoding
 from perturbations.media import sound as sounds
 from perturbations.models.guides.guide_registry import Analysed, Known, parse_analysis
-
-if TYPE_CHECKING:
-    from perturbations.corpus.plan.clip_lists import ListedClip
 
 _log = logging.getLogger("perturbations")
 
@@ -62,7 +61,6 @@ def sources(
 
     `version` changes when decoding does.
     """
-    from perturbations.corpus.plan.clip_lists import ListedClip, read
     from perturbations.demo.train_encoder import draw
 
     limits_of_files.use(limits)
@@ -72,7 +70,7 @@ def sources(
             draw(clip.item_id, Path(clip.path))
         return clean_clips.source_row(dataset, clip, tick)
 
-    clips = read(listed, ListedClip)
+    clips = clip_lists.read(listed, ListedClip)
     rows: list[SourceRow] = []
     count = counted(len(clips), "clips")
     outcomes = supervise.run(work, clips, stall_limit_s=timeout_s, name=lambda clip: repr(clip.item_id))
@@ -140,9 +138,9 @@ def videos(
 
     with storage.one_job(manifest_paths.journal_of(part)), storage.scratch_directory() as scratch:
         storage.remove_leftovers(targets.values())
-        finished = Journal(manifest_paths.journal_of(part), {row.recipe_id for row in expected})
+        finished = ShardJournal(manifest_paths.journal_of(part), {row.recipe_id for row in expected})
         finished.forget(lambda measured: sounds.is_other(measured.get("audio"), with_sound=sound))
-        held = folder / manifest_paths.name("clip_tar", shard=manifest_paths.shard_of(part))
+        held = folder / manifest_paths.name("clip_tar", shard=part.stem)
         if targets:
             journal.unpack(held, targets)
             kept = {Path(row.path or "") for row in expected if row.recipe_id in finished}
@@ -192,7 +190,7 @@ def analyses(
 
     with storage.one_job(manifest_paths.journal_of(part)):
         storage.remove_leftovers(targets.values())
-        finished = Journal(manifest_paths.journal_of(part), {row.recipe_id for row in expected})
+        finished = ShardJournal(manifest_paths.journal_of(part), {row.recipe_id for row in expected})
         rows, todo = _divided(expected, finished)
         rows += _worked(work, todo, "analysis", timeout_s)
         storage.remove_leftovers(targets.values())
@@ -238,9 +236,9 @@ def _worked(
     return map(row_of, supervise.run(work, todo, stall_limit_s=timeout_s, name=lambda row: repr(row.item_id)))
 
 
-def _divided(expected: Sequence[_Item], finished: Journal) -> tuple[list[_Item], list[_Item]]:
+def _divided(expected: Sequence[_Item], finished: ShardJournal) -> tuple[list[_Item], list[_Item]]:
     """The complete rows of finished items, and the rows of the others."""
     measured = [finished.find(row.recipe_id, _file_of(row)) for row in expected]
-    kept = [clip_rows.complete(row, found) for row, found in zip(expected, measured, strict=True) if found]
+    kept = [clip_rows.complete(row, result) for row, result in zip(expected, measured, strict=True) if result]
     log_kept(len(kept), len(expected))
-    return kept, [row for row, found in zip(expected, measured, strict=True) if not found]
+    return kept, [row for row, result in zip(expected, measured, strict=True) if not result]

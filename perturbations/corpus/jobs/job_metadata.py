@@ -1,4 +1,4 @@
-"""Functions that several commands share."""
+"""What several jobs share: the metadata of manifests, and the check of how many items failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perturbations.base.errors import ManifestError
 
 def provenance(path: Path) -> dict[str, object]:
     """The metadata of every manifest: the root of its paths, and the versions that made it."""
-    from perturbations.manifest import provenance as machine
+    from perturbations.manifest import provenance as machine  # loads PyAV, which not every job needs
 
     return {
         "root": _root_from(path.parent),

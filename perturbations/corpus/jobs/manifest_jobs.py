@@ -7,16 +7,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical, digest
+from perturbations.corpus import corpus_card
+from perturbations.corpus.captions import mixes as views
+from perturbations.corpus.comparability import verdict
 from perturbations.corpus.jobs.job_metadata import check_failures, provenance
-from perturbations.corpus.plan import clip_lists
+from perturbations.corpus.plan import clip_lists, recipe
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.store import clip_rows
+from perturbations.corpus.tally import Tally
 from perturbations.manifest import files, manifest_paths, sets
+from perturbations.manifest.attributes import of_row
 from perturbations.manifest.rows import (
     ANALYSES,
     MIXES,
@@ -28,10 +35,12 @@ from perturbations.manifest.rows import (
     SourceRow,
     VideoRow,
 )
+from perturbations.models.guides.guide_registry import parse_analysis
+from perturbations.suites import suite_registry
 
 
-def sources_manifest(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
-    """Merge the parts of the manifest of clean clips, and add the items that no job uses.
+def sources_manifest(*, dataset: str, work: Path, rejected: Path, attributes: Path, output: Path) -> None:
+    """Merge the parts of the manifest of clean clips, add the items that no job uses, and the attributes of all.
 
     Raises `ManifestError` unless each listed item has exactly one row.
     """
@@ -46,8 +55,15 @@ def sources_manifest(*, dataset: str, work: Path, rejected: Path, output: Path) 
     rows += clip_lists.read(rejected, SourceRow)
     if problem := sets.difference(Counter(row.item_id for row in rows), {row.item_id for row in rows}):
         raise ManifestError(f"the lists of {dataset}: {problem}")
-    about = {**provenance(output), "dataset": dataset}
+    about, of_items = {**provenance(output), "dataset": dataset}, clip_lists.read_texts(attributes)
+    rows = [replace(row, **_described(row, of_items.get(row.item_id))) for row in rows]
     files.write(output, SOURCES, rows, {**about, sets.SET: sets.of_sources(rows).columns()})
+
+
+def _described(row: SourceRow, attributes: str | None) -> dict[str, str | None]:
+    """The columns that a row gets from the further ones of its item, whose split is the annotations' own."""
+    split = of_row(attributes).get("split")
+    return {"attributes": attributes, "split": split if isinstance(split, str) else row.split}
 
 
 def analyses_manifest(*, dataset: str, recipe: Mapping[str, Any], work: Path, output: Path) -> None:
@@ -55,8 +71,6 @@ def analyses_manifest(*, dataset: str, recipe: Mapping[str, Any], work: Path, ou
 
     Raises `ManifestError` unless each complete clip has exactly one row.
     """
-    from perturbations.models.guides.guide_registry import parse_analysis
-
     current = parse_analysis(canonical(recipe))
 
     def due() -> Iterator[tuple[Path, list[object]]]:
@@ -88,14 +102,7 @@ def videos_manifest(
     Raises `ManifestError` unless each complete clip has exactly one row per scenario, made by the current recipe from
     the current source.
     """
-    from perturbations.base import storage
-    from perturbations.corpus import corpus_card
-    from perturbations.corpus.comparability import verdict
-    from perturbations.corpus.plan import recipe
-    from perturbations.corpus.tally import Tally
-    from perturbations.suites import suite_registry
-
-    clips, wanted = files.read_part(sources, SOURCES), clip_lists.read_recipes(recipes)
+    clips, wanted = files.read_part(sources, SOURCES), clip_lists.read_texts(recipes)
     complete = {row.item_id: row for row in clips if isinstance(row, CompleteSource)}
     lists = clip_lists.read_folder(work / "shards", ListedClip)
     members = {shard: [clip.item_id for clip in held if clip.item_id in complete] for shard, held in lists.items()}
@@ -121,14 +128,14 @@ def videos_manifest(
 
     def described() -> dict[str, object]:
         about.update(provenance(videos), dataset=dataset, suite=suite)
-        about[sets.SET] = sets.of_counts(clips, tally.complete, len(wanted)).columns()
+        about[sets.SET] = sets.of_sources(clips, tally.complete, len(wanted)).columns()
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
         about["comparability"] = verdict(tally, Tally(), adapter=adapter)
         about.update({sets.LOSSES: losses} if (losses := sets.losses_of(clips)) else {})
         return about
 
     files.write(videos, VIDEOS, tally.over(rows()), described)
-    of_corpus = sets.of_counts(clips, tally.complete, len(wanted))
+    of_corpus = sets.of_sources(clips, tally.complete, len(wanted))
     text = corpus_card.card(suite_registry.suite(suite), tally, of_corpus, about, captions=captions)
     storage.write_text(card, text)
     files.write(quarantine, QUARANTINE, sets.quarantine_of(clips, tally.failed), about)
@@ -136,19 +143,17 @@ def videos_manifest(
 
 def mixes(*, videos: Path, sources: Path, severities: Path, types: Path) -> None:
     """Write the mixed manifests: views of a videos manifest."""
-    from perturbations.corpus.captions.mixes import mixed_severity, mixed_types
-
     rows, clips = files.read_part(videos, VIDEOS), files.read_part(sources, SOURCES)
     described = files.read_metadata(videos)
     about = {name: described[name] for name in ("dataset", "adapter", "suite", sets.SET, "comparability")}
-    files.write(severities, MIXES, mixed_severity(rows), {**provenance(severities), **about})
-    files.write(types, MIXES, mixed_types(rows, clips), {**provenance(types), **about})
+    files.write(severities, MIXES, views.mixed_severity(rows), {**provenance(severities), **about})
+    files.write(types, MIXES, views.mixed_types(rows, clips), {**provenance(types), **about})
 
 
 def check_quarantine(*, allowed: int, quarantine: Path, output: Path) -> None:
     """Fail when more items are quarantined or missing than allowed."""
     rows = files.read_part(quarantine, QUARANTINE)
-    # Of an item's rows the first says why.
+    # The first of an item's rows has the reason.
     reasons = {row.item_id: f"{row.stage}: {row.error}" for row in reversed(rows)}
     ways = "Repair them and run `perturb retry`, exclude them with `subset`,"
     check_failures(sorted(reasons.items()), allowed, "item", "quarantined or missing", ways, quarantine, output)

@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from json.encoder import encode_basestring_ascii
-from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,24 +49,12 @@ def line(entry: ListedClip | CaptionRow | QuestionRow | SourceRow) -> str:
 
     ASCII only: names may contain characters that some readers treat as line ends.
     """
-    values, text = _OF_KIND[type(entry)]
-    return text % tuple(map(_json_of, values(entry)))
+    names = _COLUMNS[type(entry)]
+    return _ENCODER.encode({name: getattr(entry, name) for name in names}) + "\n"
 
 
-_OF_KIND = {
-    kind: (
-        attrgetter(*sorted(kind.__slots__)),
-        "{" + ",".join(f'"{name}":%s' for name in sorted(kind.__slots__)) + "}\n",
-    )
-    for kind in (ListedClip, CaptionRow, QuestionRow, SourceRow)
-}
-"""What takes the values out of an entry, and its line with a place for each."""
-
-
-def _json_of(value: object) -> str:
-    if value is None:
-        return "null"
-    return encode_basestring_ascii(value) if type(value) is str else json.dumps(value)
+_COLUMNS = {kind: sorted(kind.__slots__) for kind in (ListedClip, CaptionRow, QuestionRow, SourceRow)}
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # one for all lines: a million of them are written
 
 
 _LINES_AT_ONCE = 10_000
@@ -117,7 +103,7 @@ def read(path: Path, line: type[_Line]) -> list[_Line]:
 def shards(folder: Path) -> list[str]:
     """The shards whose list files a folder holds, sorted; not those that another process is writing."""
     every = folder.glob(manifest_paths.name("shard_list", shard="*"))
-    return sorted(manifest_paths.shard_of(path) for path in every if not storage.is_leftover(path))
+    return sorted(path.stem for path in every if not storage.is_leftover(path))
 
 
 def counts(folder: Path) -> dict[str, int]:
@@ -130,19 +116,19 @@ def read_folder(folder: Path, line: type[_Line]) -> dict[str, list[_Line]]:
     return {shard: read(list_in(folder, shard), line) for shard in shards(folder)}
 
 
-Recipes = Mapping[str, str]
-"""Scenario, PERTURBATION/SEVERITY -> the JSON of its current recipe."""
+def write_texts(path: Path, texts: Mapping[str, str]) -> None:
+    """Write the texts of names, unless the file holds them already.
+
+    They are the JSON of a corpus's current recipes by scenario (PERTURBATION/SEVERITY), or of attributes by item.
+    """
+    storage.write_text_if_changed(
+        path, "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in texts.items())
+    )
 
 
-def write_recipes(path: Path, recipes: Recipes) -> None:
-    """Write the current recipes of a corpus's scenarios, unless the file holds them already."""
-    text = "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in recipes.items())
-    storage.write_text_if_changed(path, text)
-
-
-def read_recipes(path: Path) -> Recipes:
-    """What `write_recipes` wrote. Raises `ManifestError` where there is none, or where it is damaged."""
+def read_texts(path: Path) -> Mapping[str, str]:
+    """What `write_texts` wrote. Raises `ManifestError` where there is none, or where it is damaged."""
     try:
         return dict(json.loads(line) for line in path.read_text("utf-8").splitlines())
     except (OSError, ValueError, TypeError) as error:
-        raise ManifestError(f"{path} holds no recipes: {error}; snakemake writes it again when it plans") from None
+        raise ManifestError(f"{path} is damaged or missing: {error}; snakemake writes it again when it plans") from None

@@ -41,9 +41,21 @@ def user_mistakes() -> Iterator[None]:
         raise SystemExit(shown.lines(f"{error.filename}: {error.strerror}")) from None
 
 
-def doubled(value: int) -> Callable[..., int]:
-    """A resource that grows with the attempts of a job: what was killed for memory or time needs more."""
-    return lambda wildcards, attempt: value << (attempt - 1)
+def megabytes(value: int | Callable[[Wildcards], int]) -> Callable[..., int]:
+    """The `mem_mb` of a rule: the first attempt's; what was killed for memory needs more."""
+    return partial(_doubled, "mem_mb", value)
+
+
+def minutes(value: int | Callable[[Wildcards], int]) -> Callable[..., int]:
+    """The `runtime` of a rule: the first attempt's; what was killed for time needs more."""
+    return partial(_doubled, "runtime", value)
+
+
+def _doubled(
+    resource: str, value: int | Callable[[Wildcards], int], wildcards: Wildcards, attempt: int, rulename: str
+) -> int:
+    first = value(wildcards) if callable(value) else value
+    return max(first, min(first << (attempt - 1), resources.LIMITS.get((rulename, resource), first << (attempt - 1))))
 
 
 def _each(path: str, wildcards: Wildcards, shards: Iterable[str]) -> list[str]:
@@ -153,15 +165,15 @@ class CorpusRules:
         guide = self._recipe_of(wildcards).guide_recipe if hasattr(wildcards, "perturbation") else None
         return None if guide is None or guide.is_offline else _WEIGHTS_MB
 
-    def clips_mb(self, wildcards: Wildcards, attempt: int) -> int:
+    def clips_mb(self, wildcards: Wildcards) -> int:
         """Memory of `sources`, `analyses` and `videos`."""
         least = self._models(wildcards) or OFFLINE_MB
-        return resources.memory_mb(self._largest(wildcards), least) << (attempt - 1)
+        return resources.memory_mb(self._largest(wildcards), least)
 
-    def clips_minutes(self, wildcards: Wildcards, attempt: int) -> int:
+    def clips_minutes(self, wildcards: Wildcards) -> int:
         """Time of `sources`, `analyses` and `videos`."""
         models = self._models(wildcards) is not None
-        return resources.minutes(self._largest(wildcards), self._shard_size(wildcards), models=models) << (attempt - 1)
+        return resources.minutes(self._largest(wildcards), self._shard_size(wildcards), models=models)
 
     def clips_gpus(self, wildcards: Wildcards) -> int:
         """GPUs of `analyses` and `videos`."""
@@ -280,13 +292,13 @@ class CorpusRules:
         """What `text_recipes` holds: Snakemake compares it, and the job reads the file; all are long for a command."""
         return canonical(self._text_recipes(wildcards.dataset, wildcards.suite))
 
-    def text_mb(self, wildcards: Wildcards, attempt: int) -> int:
+    def text_mb(self, wildcards: Wildcards) -> int:
         """Memory of `texts`."""
-        return (8000 if self.config.backends.captions.backend == "pretrained" else 3000) << (attempt - 1)
+        return 8000 if self.config.backends.captions.backend == "pretrained" else 3000
 
-    def text_minutes(self, wildcards: Wildcards, attempt: int) -> int:
+    def text_minutes(self, wildcards: Wildcards) -> int:
         """Time of `texts`, of at most a thousand captions. Finished parts are kept: the next attempt goes on."""
-        return (1440 if self.config.backends.captions.backend == "pretrained" else 120) << (attempt - 1)
+        return 1440 if self.config.backends.captions.backend == "pretrained" else 120
 
     @user_mistakes()
     def texts_settings(self, wildcards: Wildcards) -> str:

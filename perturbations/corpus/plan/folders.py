@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from perturbations.base import features
@@ -38,14 +38,19 @@ def check_folders(root: Path) -> None:
         raise ConfigError(f"prefix: {root}: rename the folder `{taken[0]}`; the workflow has one of this name below it")
     for name in TOP:
         if (root / name).exists() and not (root / name).is_dir():
-            raise ConfigError(f"cannot write {root / name}: it is a file, and no folder")
+            raise ConfigError(
+                f"cannot write {root / name}: it is a file, and no folder; rename it: mv {name} {name}.old"
+            )
 
 
 def check_own_folder() -> None:
     """Raise `ConfigError` where Snakemake's own folder cannot be written, for a dry run too: a disk is only read."""
     own = Path(".snakemake") if os.path.isdir(".snakemake") else Path()
     if not os.access(own, os.W_OK):
-        raise ConfigError(f"the folder {own.absolute()} cannot be written: Snakemake writes there, with -n too")
+        raise ConfigError(
+            f"the folder {own.absolute()} cannot be written, and Snakemake writes there, with -n too: make a project "
+            f"of your own (perturb init FOLDER), or allow it (chmod -R u+w {shlex.quote(str(own.absolute()))})"
+        )
 
 
 def shell_prefix(python: Path) -> str:
@@ -92,7 +97,7 @@ def clip_inputs(
 def texts_of_recipes(config: Config, collection: str, suite: str) -> dict[str, str]:
     """The recipes that the jobs of perturbed captions follow, by scenario.
 
-    Of composed queries, they are those that the evaluation asks.
+    For composed queries, they are those that the evaluation asks.
     """
     dataset = sharding.dataset_of(collection)
     scenarios = features.instructions if sharding.is_composed(collection) else caption_recipes.scenarios
@@ -102,8 +107,8 @@ def texts_of_recipes(config: Config, collection: str, suite: str) -> dict[str, s
     }
 
 
-def write_recipes(config: Config, kind: str, collection: str, suite: str, recipes: clip_lists.Recipes) -> str:
+def write_recipes(config: Config, kind: str, collection: str, suite: str, recipes: Mapping[str, str]) -> str:
     """Write the file of a corpus's recipes, which its parts must follow, and return its path."""
     path = manifest_paths.at(kind, dataset=collection, suite=suite)
-    clip_lists.write_recipes(config.at(path), recipes)
+    clip_lists.write_texts(config.at(path), recipes)
     return path

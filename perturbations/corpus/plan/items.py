@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from perturbations.base.errors import AnnotationError, ConfigError, short
-from perturbations.base.storage import PICTURE_EXTENSIONS, composed, is_picture
+from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
+from perturbations.base.storage import composed
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
 from perturbations.corpus.plan.clip_lists import ListedClip
@@ -17,6 +17,7 @@ from perturbations.datasets import adapter_registry
 from perturbations.datasets.adapter_registry import Dataset
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Listing, Rejected, raise_problems
 from perturbations.datasets.parsing import lines
+from perturbations.media.profiles import PICTURE_EXTENSIONS, is_picture
 
 
 def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKeys = NOWHERE) -> Listing:
@@ -24,7 +25,7 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
 
     An entry that does not follow the format is rejected when other entries of the file do. A video whose caption is
     empty or only white space stays, with an empty text that no job perturbs. Set `videos` to False to read captions
-    only; then the videos directory need not exist. `places` is where the configuration's keys stand.
+    only; then the videos directory need not exist. `places` is where the configuration's keys are written.
 
     Raises:
         ConfigError: a path or a subset id does not exist; the message names the key.
@@ -41,10 +42,16 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
     if dataset.subset is not None:
         items, rejected = _subset(name, dataset.subset, items, rejected, places)
     if not items and not rejected:
-        raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item")
+        hint = "a row per clip below its header" if collector.place.suffix in (".csv", ".tsv") else "an entry per clip"
+        raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item; it needs {hint}")
     listed = {item.item_id for item in items}
     questions = tuple(row for row in collector.questions if row.item_id in listed)
-    return Listing(items, rejected, questions, collector.place.name, collector.empty)
+    attributes = {item_id: own for item_id, own in collector.attributes.items() if item_id in listed}
+    return Listing(items, rejected, questions, attributes, collector.place.name, collector.empty)
+
+
+_LOOKED_AT = 10_000
+"""Ids that a mistyped one is compared with."""
 
 
 def _subset(
@@ -59,7 +66,9 @@ def _subset(
     if unknown := [item_id for item_id in wanted if composed(item_id) not in known]:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         key = f"datasets.{name}.subset"
-        line = f"{key}: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}"
+        ids = [entry.item_id for entry in (*items, *rejected)]
+        hint = did_you_mean(unknown[0], ids[:_LOOKED_AT]) or f"; ids are such as {', '.join(map(short, ids[:2]))}"
+        line = f"{key}: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}{hint}"
         raise ConfigError(places.before(key, line))
     return (
         tuple(item for item in items if composed(item.item_id) in chosen),

@@ -3,8 +3,8 @@
     runtime = 2 x clips of a job x (0.02 s + 0.1 s per million pixels of all frames of the largest clip); at least 1 h
     mem_mb  = 400 + 250 bytes per pixel of a frame of the largest clip; at least what the job's libraries take
 
-Each attempt doubles both. The largest clip is that of the largest file, or of the longest span. Rates were measured
-(docs/measurements/performance.md).
+Each attempt doubles both, up to what its partition allows. The largest clip is that of the largest file, or of the
+longest span. Rates were measured (docs/measurements/performance.md).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from perturbations.base.errors import MediaError
-from perturbations.base.storage import is_picture, sha256_of
+from perturbations.base.storage import sha256_of
 from perturbations.corpus.plan.clip_lists import ListedClip
+from perturbations.media.profiles import is_picture
 
 _S_PER_MEGAPIXEL, _S_PER_CLIP, _S_PER_CLIP_OF_MODELS = 0.1, 0.02, 5.0
 """CPU seconds of the slowest kernel, and beside its pixels; the last, of pretrained models, is not measured."""
@@ -32,8 +33,11 @@ _SAMPLED = 20
 ClipSize = tuple[int, float]
 """The pixels of a frame of a clip, and its frames."""
 
+LIMITS: dict[tuple[str, str], int] = {}
+"""What Slurm allows the jobs of a rule, by the rule and `runtime` or `mem_mb`: the check before the first job asks."""
+
 UNKNOWN: ClipSize = (640 * 360, 130)
-"""Of a clip whose header cannot be read: MSR-VTT has 27 million pixels per clip."""
+"""The assumed size of a clip whose header cannot be read: MSR-VTT has 27 million pixels per clip."""
 
 
 def largest(clips: Sequence[ListedClip]) -> ClipSize:

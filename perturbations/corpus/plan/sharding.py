@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
+from perturbations.base.records import canonical
 from perturbations.config import named_paths
 from perturbations.config.sections import Config
 from perturbations.corpus.plan import clip_lists, items, resources
@@ -145,6 +146,8 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
     _write_rejected(config, collection, "rejected_captions", rejected_captions)
     # Captions before clips, and no listing beside what is made of it: a million of each take much memory.
     _write_questions(config, collection, listing)
+    of_items = {item_id: canonical(columns) for item_id, columns in sorted(listing.attributes.items())}
+    clip_lists.write_texts(config.at(manifest_paths.at("attributes", dataset=collection)), of_items)
     num_captions, num_listed = _write_captions(config, collection, listing), len(listing.items) + len(unusable)
     missing: list[Rejected] = []
     if drawn := datasets.get(dataset.adapter).synthetic:
@@ -177,7 +180,7 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
 
 
 _Times = dict[str, list[int | None]]
-"""Of a video's path, where its time is new and its content is not: that time, and the one that the list says."""
+"""Path of a video whose time is new and whose content is not -> that time, and the time in the list."""
 
 
 def _read_times(path: Path) -> _Times:

@@ -10,6 +10,7 @@ from itertools import islice, product
 
 from perturbations.base import features, shown
 from perturbations.base.errors import ConfigError, cut, nearest, short
+from perturbations.config import problems
 from perturbations.config import sections as configuration
 from perturbations.corpus.plan import caption_recipes, clip_lists, folders, recipe, sharding
 from perturbations.datasets import adapter_registry as datasets
@@ -27,7 +28,7 @@ CaptionShards = Callable[[str], Sequence[str]]
 
 
 ClipScenario = tuple[str, str, str, int]
-"""Of perturbed clips: collection, suite, perturbation and severity."""
+"""The collection, suite, perturbation and severity of perturbed clips."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,14 @@ def near(word: str, known: Iterable[str]) -> list[str]:
     """The targets that a mistyped one may mean: those of the same words in another order, or of similar letters."""
     names = list(known)
     words = sorted(word.split("_"))
-    return [name for name in names if sorted(name.split("_")) == words] or nearest(word, names)
+    same = [name for name in names if sorted(name.split("_")) == words]
+    return same or nearest(word, names) or [name for name in names if word in (name, *_halves(name))]
+
+
+def _halves(target: str) -> set[str]:
+    """What may be a suite or a dataset in a target's name: `mine` of `mlvp_mine`."""
+    parts = target.split("_")
+    return {"_".join(own) for place in range(1, len(parts)) for own in (parts[:place], parts[place:])}
 
 
 def no_target(config: configuration.Config, word: str, known: Iterable[str]) -> str:
@@ -99,8 +107,11 @@ def no_target(config: configuration.Config, word: str, known: Iterable[str]) -> 
         if kind in ("", "text_", "multimodal_") and kind != word:
             others = [name for name in names if name.startswith(kind) and name.endswith(f"_{dataset}")]
             meant = others if kind else meant
-            why = f"{suite} perturbs no captions" if suite in config.suites else f"`suites` has no {suite}"
+            there = suite in config.suites
+            why = f"{suite} perturbs no captions" if there else f"add it to config.yaml: suites: {{{suite}: {{}}}}"
             reason = f"{reason}: {why}"
+    if not meant:
+        reason += problems.another_kind(word)
     hint = f"; did you mean {' or '.join(meant[:3])}?" if meant else ""
     return f"{reason}{hint or '.'} `snakemake --list-target-rules` lists them"
 
@@ -237,7 +248,8 @@ def _corpora(config: configuration.Config, suite: str, adapter: str, plans: Plan
     """The corpora of one suite on every dataset of an adapter. Raises `ConfigError` where there are none."""
     names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
     if suite not in config.suites or not names:
-        raise ConfigError(f"config.yaml has no dataset of the adapter '{adapter}', or not the suite '{suite}'")
+        forms = f"datasets: {{{adapter}: {{adapter: {adapter}, ...}}}} and suites: {{{suite}: {{}}}}"
+        raise ConfigError(f"`{suite}` is made of datasets of the adapter '{adapter}': config.yaml needs {forms}")
     return together([corpus(config, suite, name, plans) for name in names])
 
 
@@ -246,6 +258,8 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     scenarios = len(caption_recipes.scenarios(config, dataset, suite))
     shards, folder = caption_shards(dataset), config.at(manifest_paths.folder("caption_list", dataset=dataset))
     number = sum(clip_lists.counts(folder).values())
+    if not number and not sharding.is_composed(dataset):
+        raise ConfigError(f"text_{suite}_{dataset} perturbs captions, and {no_captions(config, dataset)}")
     sizes = [f"captions of {suite} on {dataset}: {number:,} x {scenarios} = {number * scenarios:,}"]
     sizes += [*_models_of_texts(config, suite, dataset), *skipped_lines(config, suite, dataset)]
     # Their order in the shards is that of a hash: the first ones are a sample.
@@ -259,8 +273,15 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     return TargetWork(files, tuple(sizes))
 
 
+def no_captions(config: configuration.Config, dataset: str) -> str:
+    """That a dataset has no captions, and how it gets some, as the end of a message."""
+    key, table = f"datasets.{dataset}", config.datasets[dataset].annotations
+    own = f" or name the one that has them ({key}.columns: {{caption: ...}})" if table else ""
+    return f"{key} has none: add a column `caption` to {table or 'its table'},{own}"
+
+
 def _models_of_texts(config: configuration.Config, suite: str, dataset: str) -> Iterator[str]:
-    """The models that perturb captions, those that stand in for the paper's being named so."""
+    """The models that perturb captions. Stand-ins for the paper's models are marked."""
     recipes = folders.texts_of_recipes(config, dataset, suite).values()
     if names := sorted({name for text in recipes for name in json.loads(text)["players"].values()}):
         stand_ins, backend = models.stand_ins(), config.backends.captions.backend

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from perturbations.base.storage import PICTURES, PROFILES, profile_named
+from perturbations.media.profiles import PICTURES, PROFILES, profile_named
 
 if TYPE_CHECKING:
     from perturbations.config import sections as configuration
@@ -24,7 +24,7 @@ _MOST_FRAMES = 4096
 
 
 def stored_video(profile: str) -> Storage:
-    """Full-length files in a profile: of `storage.PROFILES`, or of `storage.PICTURES`."""
+    """Full-length files in a profile: of `profiles.PROFILES`, or of `profiles.PICTURES`."""
     settings = profile_named(profile)
     names = ("codec", "pix_fmt", "options", "pixel_bits", "key_frames")
     of_encoder = {name: value for name in names if (value := getattr(settings, name)) is not None}

@@ -9,20 +9,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from perturbations.base import limits, rng, storage
 from perturbations.base.errors import ManifestError, MediaError
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.base.records import parse_record
+from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.plan.recipe import VideoRecipe, parse
 from perturbations.manifest.rows import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
+from perturbations.media import profiles
 from perturbations.media.clean_clip import CleanClip, Cut, times_of
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, Timing, plain_rate
 from perturbations.models.guides.guide_registry import AnalysisRecipe, Facts, Known
-
-if TYPE_CHECKING:
-    from perturbations.corpus.plan.clip_lists import ListedClip
 
 
 def parse_cut(text: str | None) -> Cut | None:
@@ -89,15 +88,12 @@ def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> Comple
         digest.update(last.image.data)
         count += 1
     assert last is not None
-    has_clock = not storage.is_picture(path)
+    has_clock = not profiles.is_picture(path)
+    names = ("split", "item_id", "source_video_id", "start_s", "end_s", "path")
+    of_list: dict[str, Any] = {name: getattr(listed, name) for name in names}
     return CompleteSource(
         dataset=dataset,
-        split=listed.split,
-        item_id=listed.item_id,
-        source_video_id=listed.source_video_id,
-        start_s=listed.start_s,
-        end_s=listed.end_s,
-        path=listed.path,
+        **of_list,
         bytes=path.stat().st_size,
         sha256=storage.sha256(path),
         frames_sha256=digest.hexdigest(),

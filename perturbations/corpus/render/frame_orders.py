@@ -11,13 +11,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.progress import Tick, ticking
 from perturbations.base.records import digest
 from perturbations.corpus.render.clean_clips import scratch_file
 from perturbations.corpus.render.planned_clip import Seen
-from perturbations.media import decoding, encoding
+from perturbations.media import decoding, encoding, profiles
 from perturbations.media.clean_clip import CleanClip, times_of
 from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, even
 
@@ -29,7 +28,7 @@ _KEY_FRAMES = 125
 _MOST_DECODED = 4
 """Frames that are decoded for a wanted one, on average, where clips of one video do not share a copy of it."""
 
-_INTRA = storage.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0", "g": "1"}, exact=True)
+_INTRA = profiles.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0", "g": "1"}, exact=True)
 
 
 def arranged(

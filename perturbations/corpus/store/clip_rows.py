@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from perturbations.base.errors import MediaError
 from perturbations.base.records import canonical
+from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.plan.recipe import VideoRecipe, recipe_id
 from perturbations.corpus.render import clean_clips
 from perturbations.corpus.store.journal import Measured
@@ -24,9 +25,6 @@ from perturbations.manifest.rows import (
 )
 from perturbations.media.clean_clip import Cut
 from perturbations.models.guides.guide_registry import AnalysisRecipe, Facts, Known
-
-if TYPE_CHECKING:
-    from perturbations.corpus.plan.clip_lists import ListedClip
 
 
 def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRow:
@@ -60,19 +58,16 @@ def expected_video(
         error, cut = str(reason), None
     guide = None if facts is None else facts.text
     place = None if cut is None else cut.text
+    names = ("suite", "perturbation", "severity", "variant", "draw", "seed")
+    of_recipe: dict[str, Any] = {name: getattr(recipe, name) for name in names}
     return VideoRow(
         **_of_source(source),
-        suite=recipe.suite,
-        perturbation=recipe.perturbation,
-        severity=recipe.severity,
+        **of_recipe,
         level=recipe.entry.category,
-        variant=recipe.variant,
-        draw=recipe.draw,
         params=canonical(recipe.params),
         backend=recipe.guide_recipe.models(known.rows.get(source.item_id)) if recipe.guide_recipe else "{}",
         guide=guide,
         **({} if facts is None else facts.columns),
-        seed=recipe.seed,
         recipe=recipe.text,
         recipe_id=recipe_id(recipe, source, guide, place),
         path=relative_path if error is None else None,

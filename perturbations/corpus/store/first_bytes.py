@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from perturbations.base import storage
 from perturbations.base.errors import MediaError
 from perturbations.corpus.plan.clip_lists import ListedClip
-from perturbations.media import containers
+from perturbations.media import containers, profiles
 
 BYTES_PER_PIXEL = {
     "lossless": 0.9,
@@ -28,7 +27,7 @@ A whole suite lies within a factor of 2 of it, noise above, blur and transmissio
 
 _HEAD = 64
 _JPEG_SCAN, _JPEG_END = b"\xff\xda", b"\xff\xd9"
-"""Markers that stand in no pixels: before a scan's, and at the end of a picture (ITU-T T.81, B.1.1)."""
+"""Markers that no pixels contain: before a scan's, and at the end of a picture (ITU-T T.81, B.1.1)."""
 _TEXTS_OF_VIDEOS = (b"YUV4MPEG2", b"nut/multimedia")
 
 
@@ -52,7 +51,7 @@ def _problem(path: str) -> str | None:
     if is_text and not head.startswith(_TEXTS_OF_VIDEOS):
         return "the file is a text"
     try:
-        if storage.is_picture(path):
+        if profiles.is_picture(path):
             return _picture_problem(Path(path))
         containers.check_length(Path(path))
     except MediaError as error:

@@ -25,7 +25,7 @@ Measured = dict[str, Any]
 """What was measured of an item: columns of its row."""
 
 
-class Journal:
+class ShardJournal:
     """The finished items of a shard, by recipe id.
 
     The journals of all shards are read: an item may move to another shard when items are added or removed, or with
@@ -121,7 +121,7 @@ def write_marker(path: Path, rows: Iterable[VideoRow]) -> None:
 def marker_of(clips: Iterable[tuple[str | None, int | None]]) -> str:
     """The text of a marker of clips, each its path and its bytes: the name and the size of each clip that is stored.
 
-    Of clips in a tar it is the tar's index, `TAR/OFFSET/MEMBER`.
+    For clips in a tar it is the tar's index, `TAR/OFFSET/MEMBER`.
     """
     sizes = {tars.from_folder(path): size for path, size in clips if path is not None}
     return json.dumps(sizes, sort_keys=True, ensure_ascii=False) + "\n"

@@ -20,10 +20,11 @@ from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.store import journal
 from perturbations.manifest import files, manifest_paths
 from perturbations.manifest.rows import VIDEOS, VideoRow
+from perturbations.media import profiles
 
-_PROFILES = (*storage.PROFILES.values(), *storage.PICTURES.values())
-_EXTENSIONS = {*(profile.extension for profile in _PROFILES), storage.FRAMES_EXTENSION}
-"""Of stored clips."""
+_PROFILES = (*profiles.PROFILES.values(), *profiles.PICTURES.values())
+_EXTENSIONS = {*(profile.extension for profile in _PROFILES), profiles.FRAMES_EXTENSION}
+"""The extensions of stored clips."""
 
 
 class CorpusParts:
@@ -44,7 +45,7 @@ class CorpusParts:
         self._since = 0.0
         recipes = root / manifest_paths.at("video_recipes", dataset=dataset, suite=suite)
         with suppress(ManifestError, ValueError, OSError):
-            self._scenarios, self._since = {*clip_lists.read_recipes(recipes)}, recipes.stat().st_mtime
+            self._scenarios, self._since = {*clip_lists.read_texts(recipes)}, recipes.stat().st_mtime
         manifest = root / manifest_paths.at("videos", dataset=dataset, suite=suite)
         self._is_taken_out = not manifest.exists() and self._is_not_configured()
         every = sorted(root.glob(manifest_paths.any_of("video_part", dataset=dataset, suite=suite)))
@@ -54,15 +55,13 @@ class CorpusParts:
 
     def _is_not_configured(self) -> bool:
         """Whether `config.yaml`, changed after the parts were made, has the suite or the dataset no more."""
-        made = [
-            path.stat().st_mtime
-            for path in (self.root / manifest_paths.WORK / self.dataset / self.suite).glob("*/*/s*.*")
-        ]
+        parts = (self.root / manifest_paths.WORK / self.dataset / self.suite).glob("*/*/s*.*")
+        latest = max((path.stat().st_mtime for path in parts), default=0.0)
         try:
             path = self.root / "config.yaml"
             written = yaml.safe_load(path.read_text("utf-8"))
             named = self.suite in written["suites"] and self.dataset.partition("/")[0] in written["datasets"]
-            return not named and max(made, default=0.0) < path.stat().st_mtime
+            return not named and latest < path.stat().st_mtime
         except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
             return False
 

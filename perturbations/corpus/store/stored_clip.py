@@ -8,9 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from perturbations.base import storage
 from perturbations.base.arrays import Image
@@ -21,9 +19,10 @@ from perturbations.corpus.plan.recipe import VideoRecipe
 from perturbations.corpus.render.planned_clip import PlannedClip
 from perturbations.corpus.render.rendering import planned_clip
 from perturbations.corpus.store.journal import Measured
-from perturbations.media import decoding, encoding, probing, sound
+from perturbations.media import decoding, encoding, probing, profiles, sound
 from perturbations.media.clean_clip import CleanClip
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
+from perturbations.media.quality import Distortion
 
 MEASURED_FRAMES = 12
 """PSNR and SSIM against the clean clip are computed on this many uniformly sampled frames."""
@@ -85,7 +84,7 @@ def _store_frames(compared: _Comparison, target: Path, num_frames: int) -> dict[
 def _store_video(compared: _Comparison, target: Path, profile: str, *, with_sound: bool) -> dict[str, object]:
     """Store a video or a picture, and return what was measured of the file."""
     planned, tick = compared.planned, compared.tick
-    settings = storage.profile_named(profile)
+    settings = profiles.profile_named(profile)
     kept: list[Frame] = []
     with storage.atomic_path(target) as temporary:
         if planned.stores_stream and planned.write_stream is not None:
@@ -106,7 +105,7 @@ def _store_video(compared: _Comparison, target: Path, profile: str, *, with_soun
                 sample_aspect=planned.source.sample_aspect,
             )
         audio = None
-        if profile not in storage.PICTURES:
+        if profile not in profiles.PICTURES:
             audio = sound.UNWANTED if planned.keeps_sound else sound.TIMES
             if with_sound and planned.keeps_sound:
                 audio = sound.add(temporary, planned.source.clip, storage.temporary_path(target))
@@ -142,7 +141,7 @@ def _hash_of(frames: Iterable[Frame], expected: int | None = None) -> str:
 
 def frames_sha256(path: Path, tick: Tick = no_tick) -> str:
     """The hash of a stored file's frames. Raises `MediaError`."""
-    if path.name.endswith(storage.FRAMES_EXTENSION):
+    if path.name.endswith(profiles.FRAMES_EXTENSION):
         from perturbations.media import framefile
 
         return hashlib.sha256(np.ascontiguousarray(framefile.read(path)).data).hexdigest()
@@ -152,8 +151,8 @@ def frames_sha256(path: Path, tick: Tick = no_tick) -> str:
 def extension(recipe: VideoRecipe) -> str | None:
     """The extension of a stored entry; None where nothing is stored."""
     if profile := recipe.storage.get("profile"):
-        return storage.profile_named(profile).extension
-    return storage.FRAMES_EXTENSION if tiers.sampled(recipe.storage) else None
+        return profiles.profile_named(profile).extension
+    return profiles.FRAMES_EXTENSION if tiers.sampled(recipe.storage) else None
 
 
 def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
@@ -230,75 +229,3 @@ def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: Distortion) -> Itera
 def _expect(count: int, expected: int) -> None:
     if count != expected:
         raise MediaError(f"{count} frames came out where {expected} were expected")
-
-
-# --- the distance between two videos ----------------------------------------------------------------------------------
-
-_Plane = NDArray[np.float32]
-
-_WINDOW = (7, 7)
-_UNBIASED = 49 / 48  # sample variances and covariance, of the window's 49 pixels
-_C1 = (0.01 * 255) ** 2
-_C2 = (0.03 * 255) ** 2
-
-
-class Distortion:
-    """PSNR over all added pairs of frames, and their mean SSIM; frames are RGB uint8 H x W x 3."""
-
-    def __init__(self, *, structural: bool) -> None:
-        self._structural = structural
-        self._squared = 0
-        self._values = 0
-        self._similarity: list[float] = []
-
-    def add(self, image: Image, other: Image) -> None:
-        """Add a pair of frames of one shape. Raises `ValueError` when the shapes differ."""
-        if image.shape != other.shape:
-            raise ValueError(f"frames of {image.shape} and {other.shape} cannot be compared")
-        # The sum is a whole number, but OpenCV may compute it as the square of a root.
-        self._squared += round(cv2.norm(image, other, cv2.NORM_L2SQR))
-        self._values += image.size
-        if self._structural:
-            self._similarity.append(ssim(image, other))
-
-    @property
-    def psnr_db(self) -> float:
-        """10 log10(255^2 / mean squared error); infinite for equal frames, NaN without any."""
-        if not self._values:
-            return math.nan
-        if not self._squared:
-            return math.inf
-        return 10 * math.log10(255**2 * self._values / self._squared)
-
-    @property
-    def ssim(self) -> float:
-        """Mean SSIM of the luma planes, NaN without any frame."""
-        return float(np.mean(self._similarity)) if self._similarity else math.nan
-
-
-def ssim(image: Image, other: Image) -> float:
-    """Structural similarity of the luma of two RGB uint8 images (Wang et al. 2004), 7 x 7 windows.
-
-    Computed as scikit-image does by default. The mean is over the pixels whose window lies inside the image; over all
-    pixels if no window does.
-    """
-    x, y = _luma(image), _luma(other)
-    mean_x, mean_y = _blur(x), _blur(y)
-    variance_x = _UNBIASED * (_blur(x * x) - mean_x * mean_x)
-    variance_y = _UNBIASED * (_blur(y * y) - mean_y * mean_y)
-    covariance = _UNBIASED * (_blur(x * y) - mean_x * mean_y)
-    similarity = ((2 * mean_x * mean_y + _C1) * (2 * covariance + _C2)) / (
-        (mean_x * mean_x + mean_y * mean_y + _C1) * (variance_x + variance_y + _C2)
-    )
-    border = _WINDOW[0] // 2
-    inside = similarity[border:-border, border:-border]
-    return float(np.mean(inside if inside.size else similarity, dtype=np.float64))
-
-
-def _luma(image: Image) -> _Plane:
-    return cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
-
-
-def _blur(plane: _Plane) -> _Plane:
-    blurred: _Plane = cv2.blur(plane, _WINDOW)  # type: ignore[assignment]
-    return blurred

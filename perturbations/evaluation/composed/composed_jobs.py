@@ -18,7 +18,7 @@ from perturbations.base.records import canonical, digest
 from perturbations.composed.manifests import names_of, restricted
 from perturbations.composed.split import Split
 from perturbations.corpus.plan import sharding
-from perturbations.evaluation.composed.ways import ScoredModel, Ways, scenario_rows, words_of
+from perturbations.evaluation.composed.ways import ScoredModel, Ways, pre_caption, scenario_rows, words_of
 from perturbations.evaluation.features.feature_reading import StoredFeatures, rows_of_ids
 from perturbations.evaluation.models.encoder_loading import LoadedBackbone
 from perturbations.evaluation.plan import composed_runs
@@ -49,7 +49,7 @@ class ComposedJob:
         split_sha256: str = "",
     ) -> None:
         self.backbone, self.split, self.clips, self.settings, self.reader = backbone, split, clips, settings, reader
-        self.ways = {**ways, "galleries": names_of(split, ways["galleries"])}
+        self.ways = {**ways, "galleries": names_of(split, ways["galleries"], ways["source_in_gallery"])}
         self._about: dict[str, Any] = {"listed_sha256": split.listed_sha256, "checkpoint_sha256": backbone.sha256}
         features = storage.sha256_of(clips.rows.tobytes())
         self._shared = [features, split_sha256, clips.ids, dict(settings), self.ways, run_journal.tools()]
@@ -114,6 +114,9 @@ class ComposedJob:
         lines = {words: words_of(part, words) for words in self.ways["words"]}
         if instructions is not None:
             lines = {"instruction": [instructions[query.query_id] for query in part.queries]}
+        if self.settings.get("pre_caption"):
+            lines = {words: [*map(pre_caption, own)] for words, own in lines.items()}
+        truncated = query_encoding.truncated(self.backbone, lines.get("instruction", []))
         model = ScoredModel(
             name=run.model,
             clips=rows_of_ids(self.clips, [clip.clip_id for clip in part.pool]),
@@ -127,9 +130,10 @@ class ComposedJob:
             self.ways,
             listed=len(self.split.queries),
             settings=self.settings,
-            backend=canonical(run_journal.backends(run.pretrained, perturbed)),
+            backend=canonical(run_journal.backends(run.model, perturbed)),
             architecture=self.backbone.architecture,
             tools=canonical(run_journal.tools()),
+            truncated_queries=truncated,
         )
 
 

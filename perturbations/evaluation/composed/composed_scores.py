@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean
 from perturbations.base.records import canonical
 from perturbations.composed import audit, gallery_sets, manifests, sources
 from perturbations.composed.split import WORDS, Split
-from perturbations.evaluation.composed.ways import GIVEN, ScoredModel, scenario_rows, words_of
+from perturbations.evaluation.composed.ways import GIVEN, MAP_KS, ScoredModel, scenario_rows, words_of
 from perturbations.evaluation.features import feature_reading, feature_sets
 from perturbations.evaluation.features.feature_reading import PooledAs, StoredFeatures
 from perturbations.evaluation.features.feature_sets import FeatureSet
@@ -52,13 +53,15 @@ def scored(options: argparse.Namespace) -> tuple[_Results, list[Path]]:
             "--direction composed needs --split, which says what answers a query, and no --relevant or --choices"
         )
     path: Path = options.split
-    split = manifests.read(path) if path.is_dir() else sources.of_file(path)
+    split = manifests.read(path) if path.is_dir() else _split_of(path, options)
     for comparison in audit.compared(split):
         print(shown.line(audit.words(comparison)))
     rows, ranks = _results(split, options)
     for row in rows:
-        ks = GLOBAL_KS if "@global" in row.model_key else LOCAL_KS
-        recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
+        figures = {f"R@{k}": f"recall_at_{k}" for k in (LOCAL_KS if "@local" in row.model_key else GLOBAL_KS)}
+        figures |= {f"mAP@{k}": f"map_at_{k}" for k in MAP_KS if row.map_at_5 is not None}
+        figures |= {"own clip first": "source_first"} if row.source_first is not None else {}
+        recalls = ", ".join(f"{name} {getattr(row, column):.2f}" for name, column in figures.items())
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
         print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({shown.plural(row.queries, 'query')})"))
     if options.top_k is None:
@@ -86,10 +89,10 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
         model = _model(wanted.model, split, clips[None], texts[None], words, wanted.frames)
         cases = _cases(split, texts, clips, model, wanted)
     models = _models(split, model, words, wanted)
-    how = {name: getattr(wanted, name) for name in ("frames", "deduplicate", "shortlist")}
+    how = {name: getattr(wanted, name) for name in ("frames", "shortlist")}
     ways = {
         **how,
-        "galleries": _galleries(split, wanted.galleries),
+        "galleries": _galleries(split, wanted.galleries, wanted.source_in_gallery),
         "strategies": wanted.strategies if wanted.similarities is None else GIVEN,
         "words": words,
         "averages": AVERAGES,
@@ -170,12 +173,29 @@ def _words(split: Split, names: Sequence[str] | None) -> list[str]:
     return list(names or complete)
 
 
-def _galleries(split: Split, names: Sequence[str] | None) -> list[str]:
-    known = (*gallery_sets.NAMES, *split.galleries)
+def _split_of(path: Path, options: argparse.Namespace) -> Split:
+    """The split of an annotation file, by the adapter that is named."""
+    if options.adapter is None and (options.columns or options.pool):
+        raise ConfigError("--columns and --pool need --adapter: composed_table reads any table")
+    if lacking := [text for text in options.columns if "=" not in text]:
+        raise ConfigError(f"--columns {lacking[0]}: write ROLE=NAME, as source=video_1 targets=video_2")
+    columns = dict(text.split("=", 1) for text in options.columns)
+    return sources.of_file(path, options.adapter, columns, options.pool)
+
+
+_IN_GALLERY: dict[str | None, bool | Literal["both"] | None] = {"true": True, "false": False, "both": "both"}
+
+
+def _galleries(split: Split, names: Sequence[str] | None, in_gallery: str | None) -> list[str]:
+    """The galleries of these names, which may end in `WITH_SOURCE`; without names, every one."""
+    known = (*split.galleries, *gallery_sets.NAMES)
     for name in names or ():
-        if name not in known:
+        if name.removesuffix(gallery_sets.WITH_SOURCE) not in known:
             raise ConfigError(f"no gallery {name!r}; choose of {', '.join(known)}{did_you_mean(name, known)}")
-    return list(names or known)
+    exact = [name for name in names or () if name.endswith(gallery_sets.WITH_SOURCE)]
+    plain = [name for name in names or known if name not in exact]
+    asked = manifests.named(plain, split, _IN_GALLERY.get(in_gallery))
+    return [*asked, *(name for name in exact if name not in asked)]
 
 
 def _model(

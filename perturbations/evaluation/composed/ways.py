@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -18,13 +18,21 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical, digest
-from perturbations.composed.gallery_sets import gallery, targets_in
+from perturbations.composed.gallery_sets import WITH_SOURCE, gallery, targets_in
 from perturbations.composed.split import WORDS, Split
 from perturbations.evaluation.plan import composed_runs
 from perturbations.evaluation.plan.planned_runs import CLEAN
 from perturbations.evaluation.result_rows import Finished, ResultRow, Run
 from perturbations.evaluation.result_sets import RANDOM, finished
-from perturbations.retrieval.composed import FEWEST, NOT_RETRIEVED, chance, composed_places, composed_scores
+from perturbations.retrieval.composed import (
+    FEWEST,
+    NOT_RETRIEVED,
+    average_precisions,
+    chance,
+    chance_of_map,
+    composed_places,
+    composed_scores,
+)
 from perturbations.retrieval.metrics import first_places, retrieved_first
 
 _log = logging.getLogger("perturbations")
@@ -32,8 +40,8 @@ _log = logging.getLogger("perturbations")
 _Floats = NDArray[np.float32]
 
 _AS_RELEASED = (
-    *("global_rows", "global_distinct", "global_targets", "local_released"),
-    *("global_official", "local_official"),
+    *("global_rows", "global_distinct", "global_targets", "global_target_rows", "local_released"),
+    *("global_official", "local_official", "candidates"),
 )
 """Galleries in which a query without any target is a miss, as in the authors' code; in others it is left out."""
 
@@ -46,10 +54,16 @@ _TWO_STAGE = "two_stage"
 KS = (1, 2, 3, 5, 10, 50, 100)
 """The k of results: EgoCVR's are 1, 5, 10 in global galleries and 1, 2, 3 in local ones."""
 
+MAP_KS = (5, 10, 25, 50)
+"""The k of mAP@k: TF-CoVR's."""
+
+_BY_ROWS = "global_target_rows"
+"""The gallery whose entries are rows: a repeated clip counts as often, and R@k is of the first target alone."""
+
 Ways = Mapping[str, Any]
 """The ways to use queries, as `composed_plan.ways` gives them: the names of `galleries`, `strategies`, `words`,
-`averages` and `first_stage` (which halves of a query make shortlists), `deduplicate`, the number of clips in a
-`shortlist`, and `top_k`, how many clips that a query retrieved first are kept."""
+`averages` and `first_stage` (which halves of a query make shortlists), the number of clips in a `shortlist`, and
+`top_k`, how many clips that a query retrieved first are kept."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,15 @@ class ScoredModel:
 def words_of(split: Split, words: str) -> list[str]:
     """The words of each query; empty texts where the split has none."""
     return [getattr(query, WORDS[words]) for query in split.queries]
+
+
+_MOST_WORDS = 30
+_REMOVED = str.maketrans(dict.fromkeys('.!"()*#:;~', " "))
+
+
+def pre_caption(text: str) -> str:
+    """A text as the loaders of CoVR's authors give it to a model: lower case, no punctuation, 30 words at most."""
+    return " ".join(text.lower().translate(_REMOVED).split()[:_MOST_WORDS])
 
 
 def settings_of(models: Sequence[ScoredModel], ways: Ways) -> Iterator[dict[str, str]]:
@@ -160,9 +183,9 @@ def scenario_rows(
     targets = [targets_in(split, query) for query in split.queries]
     # Four bytes per row: a global gallery of 2,295 queries and 12,526 rows takes 115 MB.
     candidates = {
-        name: [np.unique(np.asarray(rows, np.int32)) for rows in gallery(split, name, deduplicate=ways["deduplicate"])]
-        for name in dict.fromkeys(ways["galleries"])
+        name: [_candidates(name, rows) for rows in gallery(split, name)] for name in dict.fromkeys(ways["galleries"])
     }
+    has_several = _has_several(split)
     behind = max(len(split.pool), KS[-1]) + 1
     counted: dict[str, NDArray[np.int64]] = {}
     about: dict[str, dict[str, Any]] = {}
@@ -178,8 +201,9 @@ def scenario_rows(
 
     for name, members in candidates.items():
         sizes = np.array([len(rows) for rows in members])
-        present = np.array([np.isin(rows, own).sum() for rows, own in zip(members, targets, strict=True)])
-        own = np.flatnonzero((sizes >= FEWEST) & ((present > 0) | (name in _AS_RELEASED)))
+        of_recall = _firsts(split) if name.startswith(_BY_ROWS) else targets
+        present = np.array([np.isin(rows, own).sum() for rows, own in zip(members, of_recall, strict=True)])
+        own = np.flatnonzero((sizes >= FEWEST) & ((present > 0) | (name.removesuffix(WITH_SOURCE) in _AS_RELEASED)))
         if not own.size:
             _log.warning("%s: no query counts in any gallery", name)
             continue
@@ -190,9 +214,13 @@ def scenario_rows(
             "missing_queries": listed - len(own),
             "gallery": round(mean),
             "gallery_mean": mean,
+            "source_in_gallery": name.endswith(WITH_SOURCE),
             "settings": canonical({**settings, "gallery": name}),
         }
         chances = _recalls({k: chance(sizes[own].tolist(), present[own].tolist(), k) for k in KS})
+        if has_several:
+            relevant = [int(np.isin(members[place], targets[place]).sum()) for place in own]
+            chances |= {f"map_at_{k}": chance_of_map(sizes[own].tolist(), relevant, k) for k in MAP_KS}
         unknown = {"median_rank": math.nan, "mean_rank": math.nan, "queries": len(own), "category": CLEAN}
         for by_chance in (named(model, name, RANDOM) for model in keys if run.side == "none"):
             figures: dict[str, Any] = {**chances, **unknown, **about[name], "recipe_id": key_of(by_chance)}
@@ -200,17 +228,52 @@ def scenario_rows(
     for setting in settings_of(models, ways):
         if not _is_affected(setting, run):
             continue
-        first: dict[str, list[str | None]] = {name: [None] * len(split.queries) for name in candidates}
-        places = _places(split, models, setting, ways, candidates, targets, first)
+        kept = {name: _Kept(len(split.queries)) for name in candidates}
+        places = _places(split, models, setting, ways, candidates, targets, kept)
         for name, own in counted.items():
             by_setting = replace(named(setting["model"], name, method_of(setting)), label=method_of(setting))
             ranks = np.where(places[name] == NOT_RETRIEVED, behind, places[name])[own]
             recalls = _recalls({k: 100 * float(np.mean(ranks <= k)) for k in KS})
             ids = [split.queries[place].query_id for place in own]
-            kept = [first[name][place] for place in own]
             more = {**recalls, **about[name], "recipe_id": key_of(by_setting)}
-            runs.append(finished(by_setting, ids, ranks, kept, **more))
+            if has_several:
+                means = 100 * kept[name].precisions[own].mean(axis=0)
+                more |= {f"map_at_{k}": float(value) for k, value in zip(MAP_KS, means, strict=True)}
+            if about[name]["source_in_gallery"]:
+                more["source_first"] = 100 * float(np.mean(kept[name].source_first[own]))
+            runs.append(finished(by_setting, ids, ranks, [kept[name].first[place] for place in own], **more))
     return runs
+
+
+class _Kept:
+    """Of each query in a gallery: what it retrieved first, its average precisions, whether its own clip is before.
+
+    Attributes:
+        first: as the column `retrieved`, where that is kept.
+        precisions: by `MAP_KS`, float64 (queries, 4).
+        source_first: whether the query's own clip outranks every target, bool (queries,).
+    """
+
+    def __init__(self, queries: int) -> None:
+        self.first: list[str | None] = [None] * queries
+        self.precisions = np.zeros((queries, len(MAP_KS)))
+        self.source_first = np.zeros(queries, bool)
+
+
+def _candidates(name: str, rows: Sequence[int]) -> NDArray[np.int32]:
+    """The rows of a query's gallery, each once, but where entries are rows."""
+    own = np.asarray(rows, np.int32)
+    return np.sort(own) if name.startswith(_BY_ROWS) else np.unique(own)
+
+
+def _has_several(split: Split) -> bool:
+    """Whether a query has several targets, so that mAP@k says more than R@k."""
+    return any(len({*query.target_ids}) > 1 for query in split.queries)
+
+
+def _firsts(split: Split) -> list[Sequence[int]]:
+    """The rows of each query's first target."""
+    return [split.rows_of[query.target_ids[0]] for query in split.queries]
 
 
 def _places(
@@ -220,9 +283,9 @@ def _places(
     ways: Ways,
     candidates: Mapping[str, Any],
     targets: Sequence[Sequence[int]],
-    first: Mapping[str, list[str | None]],
+    kept: Mapping[str, _Kept],
 ) -> dict[str, NDArray[np.int64]]:
-    """The place of each query's best target by gallery; what each query retrieved first is put to `first`."""
+    """The place of each query's best target by gallery; what else is known of each query is put to `kept`."""
     by_name = {model.name: model for model in models}
 
     def scores_of(name: str, half: Any) -> Iterable[Any]:
@@ -234,15 +297,34 @@ def _places(
         text, average = model.texts.get(setting["words"]), setting["average"] or "released"
         return composed_scores(half, model.clips, visual=visual, text=text, average=average)  # type: ignore[arg-type]
 
-    def keep(name: str, query: int, rows: NDArray[np.int64], scores: _Floats) -> None:
-        best = first_places(scores[None], ways["top_k"])[0]
-        names = [split.pool[row].clip_id for row in rows[best]]
-        (first[name][query],) = retrieved_first(scores[None, best], names, ways["top_k"])
+    has_several = _has_several(split)
 
-    kept: Callable[..., None] | None = keep if ways["top_k"] else None
-    scores = scores_of(setting["model"], _compared(setting["strategy"]))
-    of_first = scores_of(setting["first"], setting["half"]) if setting["first"] else None
-    return composed_places(scores, candidates, targets, first=of_first, shortlist=ways["shortlist"], kept=kept)
+    def keep(name: str, query: int, rows: NDArray[np.int64], scores: _Floats) -> None:
+        if ways["top_k"]:
+            best = first_places(scores[None], ways["top_k"])[0]
+            names = [split.pool[row].clip_id for row in rows[best]]
+            (kept[name].first[query],) = retrieved_first(scores[None, best], names, ways["top_k"])
+        is_target = np.isin(rows, targets[query]) if has_several or name.endswith(WITH_SOURCE) else None
+        if has_several:
+            num_targets = len({*split.queries[query].target_ids})
+            if not name.startswith(_BY_ROWS):  # the rows of its targets that are there, also outside of a shortlist
+                num_targets = int(np.isin(candidates[name][query], targets[query]).sum())
+            kept[name].precisions[query] = average_precisions(scores, is_target, MAP_KS, num_targets)
+        if name.endswith(WITH_SOURCE):
+            assert is_target is not None
+            is_source = np.isin(rows, split.rows_of[split.queries[query].clip_id]) & ~is_target
+            best_target = scores[is_target].max(initial=-np.inf)
+            kept[name].source_first[query] = bool((scores[is_source] >= best_target).any())
+
+    def places(targets: Sequence[Sequence[int]], some: Mapping[str, Any]) -> dict[str, NDArray[np.int64]]:
+        scores = scores_of(setting["model"], _compared(setting["strategy"]))
+        of_first = scores_of(setting["first"], setting["half"]) if setting["first"] else None
+        return composed_places(scores, some, targets, first=of_first, shortlist=ways["shortlist"], kept=keep)
+
+    by_rows = {name: rows for name, rows in candidates.items() if name.startswith(_BY_ROWS)}
+    others = {name: rows for name, rows in candidates.items() if name not in by_rows}
+    of_clips = places(targets, others) if others else {}
+    return of_clips | (places(_firsts(split), by_rows) if by_rows else {})
 
 
 def _recalls(values: Mapping[int, float]) -> dict[str, Any]:

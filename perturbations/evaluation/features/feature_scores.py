@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, ConfigError, short
 from perturbations.base.records import canonical, digest
@@ -34,11 +33,9 @@ from perturbations.evaluation.result_rows import (
     ScenarioKey,
     banks_key,
     given_run,
-    hub_columns,
     rows_of,
 )
-from perturbations.evaluation.result_sets import finished, with_clean
-from perturbations.retrieval.metrics import retrieved_first
+from perturbations.evaluation.result_sets import Blocks, measured, with_clean
 from perturbations.retrieval.scoring import cosines
 from perturbations.tta.methods import method_registry as methods_registry
 
@@ -48,9 +45,6 @@ _SHOWN = 3
 
 _Case = tuple[Run, Path, Path]
 """A scenario: its run by the model as it is, and the files of the queries and of the gallery."""
-
-_Blocks = Iterable[tuple[slice, NDArray[Any]]]
-"""Rows of a matrix of similarities, queries x items, part by part."""
 
 _FAR_BELOW, _SEVERAL = 10.0, 3
 """Percent points of R@1, and queries: a clean result so far below a perturbed one is that of other rows."""
@@ -93,7 +87,7 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
     if wanted.relevant is not None:
         listed = feature_sets.read_answers(wanted.relevant, wanted.direction)
     source, answers_sha256 = wanted.relevant or queries[None], digest([listed, choices])
-    made: list[Finished] = []
+    runs: list[Finished] = []
     for planned, *paths in _cases(wanted, queries, gallery):
         if given:
             asking, answering = feature_reading.read_similarities(paths[0])
@@ -103,17 +97,8 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
         asking, targets = _answered(asking, items, listed, source, choices, warned)
         files_sha256 = {name: storage.sha256(path) for name, path in zip(("queries", "gallery"), paths, strict=True)}
         for method in dict.fromkeys((AS_IT_IS, *wanted.methods)):
-            blocks: _Blocks = [(slice(len(asking.ids)), asking.rows)]
-            if not given:
-                blocks = _blocks(method, wanted.direction, asking, items, banks)
             declared = methods_registry.method(method)
             uses = {"bank": declared.needs_bank, "gallery_bank": declared.takes_gallery_bank}
-            try:
-                places, first, figures = _measured(asking.ids, items.ids, blocks, targets, wanted.top_k, choices)
-            except (ValueError, RuntimeError) as error:
-                raise AnnotationError(f"{' and '.join(map(str, paths))}: {error}") from error
-            if planned.side == "none" and method == AS_IT_IS and choices is None:
-                warned["chance"] += _as_chance(places, targets, len(items.ids))
             run = replace(
                 planned,
                 method=method,
@@ -123,7 +108,7 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
                 banks_sha256=banks_key({name: sha256 for name, sha256 in hashes.items() if uses[name]}),
                 batch_size=None if method == AS_IT_IS else PUBLISHED_BATCH,
             )
-            about = {
+            about: dict[str, Any] = {
                 "protocol": wanted.protocol,
                 "missing_queries": len(listed) - len(asking.ids),
                 "settings": canonical(settings),
@@ -133,15 +118,31 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
                 "tools": canonical({"numpy": np.__version__}),
                 "recipe_id": digest([run.columns(), files_sha256, answers_sha256]),
             }
-            made.append(finished(run, asking.ids, places, first, **figures, **about))
-    rows, ranks = rows_of(made)
+            blocks: Blocks = [(slice(len(asking.ids)), asking.rows)]
+            if not given:
+                blocks = _blocks(method, wanted.direction, asking, items, banks)
+            if choices is not None:
+                of_query = [choices[name] for name in asking.ids]
+                blocks = _chosen(blocks, of_query, items.ids)
+                mean = float(np.mean([*map(len, of_query)]))
+                about |= {"gallery": round(mean), "gallery_mean": mean}
+            all_of = run, asking.ids, items.ids, blocks, targets, wanted.top_k
+            try:
+                results = measured(*all_of, has_hubs=choices is None, **about)
+            except (ValueError, RuntimeError) as error:
+                raise AnnotationError(f"{' and '.join(map(str, paths))}: {error}") from error
+            if planned.side == "none" and method == AS_IT_IS and choices is None:
+                warned["chance"] += _as_chance(results[1][1], targets, len(items.ids))
+            runs.append(results)
+    rows, ranks = rows_of(runs)
     _warn(rows, warned)
     return with_clean(rows, ranks), ranks
 
 
-def _as_chance(ranks: NDArray[np.int64], targets: Sequence[Sequence[int]], gallery: int) -> Iterator[str]:
+def _as_chance(ranks: Sequence[int], targets: Sequence[Sequence[int]], gallery: int) -> Iterator[str]:
     """What to say of ranks that a random order would have."""
-    recall, answers = 100 * float((ranks <= 10).mean()), float(np.mean([len(own) for own in targets]))
+    recall = 100 * float(np.mean([rank <= 10 for rank in ranks]))
+    answers = float(np.mean([len(own) for own in targets]))
     chance = 100 * (1 - max(0, 1 - 10 / gallery) ** answers)
     if min(len(ranks), gallery) >= _ENOUGH and recall < 1.5 * chance:
         yield (
@@ -276,7 +277,7 @@ def _blocks(
     query: StoredFeatures,
     items: StoredFeatures,
     banks: Mapping[str, NDArray[np.float32]],
-) -> _Blocks:
+) -> Blocks:
     """The similarities by a method, computed when they are taken."""
     if method == AS_IT_IS:
         yield from cosines(query.rows, items.rows)
@@ -287,39 +288,12 @@ def _blocks(
     yield slice(len(query.ids)), scores
 
 
-def _measured(
-    ids: tuple[str, ...],
-    gallery: Sequence[str],
-    blocks: _Blocks,
-    targets: list[list[int]],
-    top_k: int | None,
-    choices: Answers | None,
-) -> tuple[NDArray[np.int64], list[str | None], dict[str, Any]]:
-    """The rank of each query, what it retrieved first, and the gallery's size and hubs.
-
-    Of multiple choice there is a mean size, and there are no hubs.
-    """
-    parts, counts = [], []
-    first: list[str | None] = []
-    for part, scores in blocks:
-        block = scores if choices is None else _chosen(scores, [choices[own] for own in ids[part]], gallery)
-        parts.append(retrieval.ranks(block, targets[part]))
-        counts.append(retrieval.k_occurrence(block))
-        first += [None] * len(block) if top_k is None else retrieved_first(block, gallery, top_k)
-    figures: dict[str, Any] = {"gallery": len(gallery)}
-    if choices is None:
-        figures |= hub_columns(retrieval.hubness_of(np.sum(counts, axis=0)))
-    else:
-        mean = float(np.mean([len(choices[name]) for name in ids]))
-        figures = {"gallery": round(mean), "gallery_mean": mean}
-    return np.concatenate(parts), first, figures
-
-
-def _chosen(scores: NDArray[Any], choices: Sequence[Sequence[str]], gallery: Sequence[str]) -> NDArray[Any]:
+def _chosen(blocks: Blocks, choices: Sequence[Sequence[str]], gallery: Sequence[str]) -> Blocks:
     """The scores of the items that each query chooses among; minus infinity of the others."""
     place = {name: column for column, name in enumerate(gallery)}
-    chosen = np.full(scores.shape, -np.inf, np.result_type(scores, np.float32))
-    for row, own in enumerate(choices):
-        columns = [place[name] for name in own]
-        chosen[row, columns] = scores[row, columns]
-    return chosen
+    for part, scores in blocks:
+        chosen = np.full(scores.shape, -np.inf, np.result_type(scores, np.float32))
+        for row, own in enumerate(choices[part]):
+            columns = [place[name] for name in own]
+            chosen[row, columns] = scores[row, columns]
+        yield part, chosen

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, first_line
 from perturbations.base.records import digest
-from perturbations.evaluation.backbones import backbone_registry as backbones
+from perturbations.evaluation import backbones
 from perturbations.evaluation.models import openai_names
 from perturbations.evaluation.models.preprocessing import Images, TokenizedTexts, read_images, read_texts, two_texts
 from perturbations.evaluation.plan.planned_runs import DirectionName
@@ -201,7 +201,7 @@ def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
         if activations != {"quick_gelu"}:
             raise ConfigError(
                 f"the checkpoint has OpenAI's names, so its activation is quick_gelu, but the pretrained model has "
-                f"{', '.join(sorted(activations))}: name OpenAI's model of the same size as `pretrained`"
+                f"{', '.join(sorted(activations))}: name OpenAI's model of the same size as `model`"
             )
     kept = {name: value for name, value in state.items() if not name.endswith(_BUFFERS)}
     expected = model.state_dict()

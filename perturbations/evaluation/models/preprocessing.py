@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from perturbations.base.errors import ConfigError
-from perturbations.evaluation.backbones.backbone_registry import Backbone
+from perturbations.evaluation.backbones import Backbone
 from perturbations.models.checkpoints import Checkpoint, how_to_replace, library, load_part
 from perturbations.tta import frames
 from perturbations.tta.inputs import ByteFrames
@@ -44,6 +44,11 @@ class TokenizedTexts:
         )
         names = ("input_ids",) if self.full_length else ("input_ids", "attention_mask")
         return {name: encoded[name] for name in names}
+
+    def truncated(self, texts: Sequence[str]) -> int:
+        """How many texts have more tokens than the model reads."""
+        ids = self.tokenizer(list(texts))["input_ids"]
+        return sum(len(own) > self.most_tokens for own in ids)
 
     def same_inputs(self, pairs: Sequence[tuple[str, str]]) -> int:
         """How many pairs of different texts are one to the model: they differ behind its last token, or in capitals."""

@@ -93,11 +93,16 @@ def method_label(name: str) -> str:
 
 
 def row_names(pairs: Iterable[tuple[str, str]]) -> tuple[str, list[str]]:
-    """Of rows of models and methods what they are, and the name of each; models are named where there are several."""
+    """Of rows of models and methods what they are, and the name of each.
+
+    Models are named where there are several, and where nothing but the models as they are was run; methods, where
+    anything else was.
+    """
     known = list(pairs)
-    several = len({model for model, _ in known}) > 1
-    names = [titled(model if several else "", method_label(method)) for model, method in known]
-    return "model, method" if several else "method", names
+    adapted = any(method != methods.baseline().name for _, method in known)
+    several = not adapted or len({model for model, _ in known}) > 1
+    names = [titled(model if several else "", method_label(method) if adapted else "") for model, method in known]
+    return titled("model" if several else "", "method" if adapted else ""), names
 
 
 def needs_all_queries(name: str) -> bool:

@@ -60,6 +60,7 @@ def write(
     frame = _read(results)
     manifests = [path for path in results if not mteb_results.is_given(path)]
     boards: list[PagePart] = []
+    losses: list[PagePart] = []
     severity: list[PagePart] = []
     published: list[PagePart] = []
     # Dataset by dataset, as the resamples of all need too much memory.
@@ -71,13 +72,16 @@ def write(
             for gallery in dict.fromkeys(galleries):
                 same = [own for own, name in zip(models, galleries, strict=True) if name == gallery]
                 boards += leaderboard.of_retrieval(same, choice._replace(gallery=gallery))
+                losses += curves.losses_of(same, choice._replace(gallery=gallery))
                 severity += curves.of_models(same, choice._replace(gallery=gallery))
         published += published_section.of_dataset(rows, of_directions)
     every = [
         *features.answer_sections(answers),
         Section("Results", boards, "results"),
+        Section("Loss per perturbation", losses, "loss"),
         Section("R@1 against severity", severity, "severity"),
         Section("Published values", published and [published_section.READ, *published], "published"),
+        page_sections.composed(frame),
         page_sections.examples(frame, ranks, queries),
         page_sections.hubs(frame),
         page_sections.costs(frame),

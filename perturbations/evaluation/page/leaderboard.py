@@ -47,6 +47,8 @@ _LOWER = ("median_rank", "hub_skewness")
 """The metrics of which the lowest value is the best."""
 NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
 """The metrics of which the value nearest to 0 is the best."""
+HUB_K = 15
+"""The k of the k-occurrence: where the gallery is no larger, every query retrieves all of it, and no item is a hub."""
 _WITH_LOSS = (*RECALLS, "rsum")
 """The metrics of which the clean result over the same queries is known."""
 _LOSS = "loss"
@@ -60,11 +62,13 @@ _CHANGES = (
 )
 _VALUES = "Small: 95 % interval over queries."
 _MARKS = (
-    "Bold: best, its difference to every other row is off zero (Holm, 5 % per column). ≈: best, and rows that are not "
-    "separable from it; no mark where none is. Underlined: second best."
+    "Bold: significantly better than all other rows (bootstrap, Holm, 5 % per column).\n"
+    "≈: the best row, and rows that do not differ significantly from it.\n"
+    "Underlined: second best.\n"
+    "No mark: all rows are alike."
 )
 _WITHOUT_INTERVALS = "Bold: best; underlined: second best; without intervals."
-_OF_SOME = "What has no interval is not separable from other rows."
+_OF_SOME = "A row without an interval cannot be told apart from other rows."
 _OF_MODELS = "No mark where models differ in scenarios, queries or galleries."
 _OF_LOSS = "Loss: mean difference to the same method's clean result over the same queries and an equal gallery."
 _OF_SEEDS = "±: sample deviation over seeds."
@@ -91,7 +95,9 @@ def of_retrieval(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[
     yield _table(models, choice, boards, _R1, columns, at)
     yield from (" ".join(_facts(scores, own, choice.suite)) for scores, own in zip(models, boards, strict=True))
     yield from _warnings(models, choice.suite, boards)
+    hubs = max(scores.rows["gallery"].max() for scores in models) > HUB_K
     known = [metric for metric in METRICS if any(scores.rows[metric].notna().any() for scores in models)]
+    known = [metric for metric in known if hubs or metric != "hub_skewness"]
     folded = [_table(models, choice, boards, metric, columns, at) for metric in known if metric != _R1]
     mixed = [_mixed(scores, choice) for scores in models]
     for mix in dict.fromkeys(pd.concat(mixed)["mix"]):
@@ -155,15 +161,16 @@ def _table(
 
 
 def _guide(models: Sequence[Scores], choice: RetrievalChoice, metric: str, has_loss: bool) -> str:
-    """How to read a table: its marks, and its columns."""
+    """How to read a table, a line per mark and kind of column; one row has no marks and no changes."""
     title = methods.baseline().title
     sampled = any(scores.sampled for scores in models) and metric not in _LOWER
-    is_compared = any(scores.reference == methods.baseline().name for scores in models)
+    several = sum(len(scores.methods) for scores in models) > 1
+    adapted = any(scores.reference == methods.baseline().name and len(scores.methods) > 1 for scores in models)
     guide = [
-        (sampled, _CHANGES.format(baseline=title) if is_compared else _VALUES),
-        (sampled, _MARKS),
-        (not sampled and is_compared, f"Small: change against {title}."),
-        (not sampled, _WITHOUT_INTERVALS),
+        (sampled, _CHANGES.format(baseline=title) if adapted else _VALUES),
+        (sampled and several, _MARKS),
+        (not sampled and adapted, f"Small: change against {title}."),
+        (not sampled and several, _WITHOUT_INTERVALS),
         (sampled and not all(scores.sampled for scores in models), _OF_SOME),
         (len(models) > 1, _OF_MODELS),
         (metric in _WITH_LOSS and has_loss, _OF_LOSS),
@@ -171,7 +178,7 @@ def _guide(models: Sequence[Scores], choice: RetrievalChoice, metric: str, has_l
         (choice.side in ("gallery", "both"), _OF_GALLERY),
         (any(needs_all_queries(name) for scores in models for name in scores.methods), _TRANSDUCTIVE),
     ]
-    return " ".join(text for holds, text in guide if holds)
+    return "\n".join(text for holds, text in guide if holds)
 
 
 def _note(
@@ -179,7 +186,7 @@ def _note(
 ) -> Iterator[str]:
     """What a table has of its own: who changes nothing, who is not marked, and how many queries and items there are."""
     if same := _without_effect(rows, table):
-        yield f"As {methods.baseline().title} in every column: {_labels(same)}."
+        yield f'{_labels(same)} {"equals" if len(same) == 1 else "equal"} "{methods.baseline().title}" in every column.'
     if lost := [str(name) for name, (own, method) in zip(table.index, rows, strict=True) if method in own.collapsed]:
         yield f"Not marked: {', '.join(lost)}, whose clean R@1 lost more than its own interval."
     if not table.map(lambda cell: cell.value).to_numpy().all():
@@ -193,7 +200,8 @@ def _note(
 
 
 def _labels(names: Iterable[str]) -> str:
-    return ", ".join(map(method_label, names))
+    *others, last = ["", *map(method_label, names)]
+    return " and ".join(filter(None, [", ".join(others[1:]), last]))
 
 
 def _without_effect(rows: Sequence[tuple[Scores, str]], table: pd.DataFrame) -> list[str]:
@@ -353,11 +361,9 @@ def _under(scores: Scores, board: pd.DataFrame, suite: str, perturbed: float, cl
     text += f" against {same:.1f} % of the same queries unperturbed" if abs(same - clean) > 1e-9 else ""
     names = board["perturbation"].str.cat(board["text_perturbation"].map(lambda name: f" + {name}" if name else ""))
     losses = {name: scores.loss(scores.reference, mean_of(own))[0] for name, own in board.groupby(names, sort=False)}
-    if len(losses) > 1:
-        most, least = max(losses, key=losses.__getitem__), min(losses, key=losses.__getitem__)
-        text += f" (most under {most}: {number(losses[most], '.1f')}; least under {least}: "
-        text += f"{number(losses[least], '.1f')})"
-    return text
+    most, least = max(losses, key=losses.__getitem__), min(losses, key=losses.__getitem__)
+    high, low = number(losses[most], ".1f"), number(losses[least], ".1f")
+    return text if high == low else f"{text} (most under {most}: {high}; least under {least}: {low})"
 
 
 def _of_methods(scores: Scores, column: pd.Series, baseline: Estimate) -> Iterator[str]:
@@ -378,7 +384,11 @@ def _of_methods(scores: Scores, column: pd.Series, baseline: Estimate) -> Iterat
         apart = separable(np.stack([change[1:] for change in changes.values()]))
         sure = [name for name, is_apart in zip(changes, apart, strict=True) if is_apart]
         better, worse = (_labels(name for name in sure if sign * changes[name][0] > 0) for sign in (1, -1))
-        yield f"Significantly better than {plain.title}: {better or 'no method'}."
+        yield (
+            f"Significantly better than {plain.title}: {better}."
+            if better
+            else f"No method is significantly better than {plain.title}."
+        )
         if worse:
             yield f"Significantly worse than {plain.title}: {worse}."
 

@@ -19,7 +19,7 @@ from perturbations.evaluation.page.displayed_names import (
     row_names,
     titled,
 )
-from perturbations.evaluation.page.leaderboard import NEAR_ZERO
+from perturbations.evaluation.page.leaderboard import HUB_K, NEAR_ZERO
 from perturbations.evaluation.page.page_tables import PagePart, PageTable, Section, cell_of, text_frame
 from perturbations.evaluation.page.scores import marks, tasks_of
 from perturbations.evaluation.result_rows import ResultRow, ScenarioKey
@@ -38,13 +38,14 @@ _BY = ["model_name", "applied"]
 def hubs(frame: pd.DataFrame) -> Section:
     """The mean of each measure of hubness over the scenarios of a retrieval, per model and method."""
     measures = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
-    tables: list[PagePart] = []
+    tables: list[PageTable] = []
     for (dataset,), of_dataset in groups(frame, "dataset"):
         for retrieval in retrievals_of(of_dataset):
             rows = retrieval.of(of_dataset)
-            if rows["hub_skewness"].notna().any():  # it is not of given features
+            # It is not of given features.
+            if rows["hub_skewness"].notna().any() and rows["gallery"].max() > HUB_K:
                 what = "mean over perturbed scenarios" if retrieval.suite else "clean queries"
-                caption = f"{retrieval.title(dataset)}: hubness of the k-occurrence, k = 15, {what}"
+                caption = f"{retrieval.title(dataset)}: hubness of the k-occurrence, k = {HUB_K}, {what}"
                 means = rows.groupby(_BY, sort=False)[measures].mean()
                 # A mean over some of the scenarios does not compare with one over all.
                 sizes = rows.drop_duplicates([*_BY, *ScenarioKey._fields]).groupby(_BY, sort=False).size()
@@ -52,10 +53,10 @@ def hubs(frame: pd.DataFrame) -> Section:
                 compared = means.assign(**{name: means[name].abs() for name in NEAR_ZERO})
                 competes = [not needs_all_queries(method) and _are_paired(rows) for _, method in compared.index]
                 tables.append(_of_methods(caption, means, compared[competes]))
-    text = (
-        "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals. No mark where "
-        "models differ in scenarios, queries or galleries."
-    )
+    text = "0: all items are retrieved equally often."
+    if any(len(table.frame) > 1 for table in tables):
+        text += " Bold, underlined: nearest to 0, second; no intervals. No mark where models differ in scenarios, "
+        text += "queries or galleries."
     return Section("Hubness", tables and [text, *tables], "hubness")
 
 
@@ -73,7 +74,7 @@ def costs(frame: pd.DataFrame) -> Section:
     text = (
         "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
         "Steps: done (updates), skipped because no query passed the method's filter (empty), "
-        "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
+        "skipped because of NaN or infinite values (non finite). Marked is the least cost beside "
         f"{plain.title}, where models do not differ in scenarios, queries or galleries."
     )
     return Section("Cost", tables and [text, *tables], "cost")
@@ -97,6 +98,39 @@ def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame) -> P
         title = str(name).removeprefix("hub_").replace("_", " ")
         cells["", title] = [cell_of(form, mark, value=value) for value, mark in zip(column, best, strict=True)]
     return PageTable(caption, corner, pd.DataFrame(cells, pd.Index(names)))
+
+
+_MAPS = {f"map_at_{k}": f"mAP@{k}" for k in (5, 10, 25, 50)}
+_OWN_CLIP = (
+    "Own clip first: the share of queries whose own clip outranks every target; where the gallery holds the query's "
+    "clip, that decides R@1. A perturbed clip no longer equals its clean copy in the gallery, so that R@1 can rise "
+    "under a perturbation of clips: the copy gives its place to a target, and nothing was understood better."
+)
+
+
+def composed(frame: pd.DataFrame) -> Section:
+    """mAP@k of composed queries with several targets, and how often the query's own clip is first."""
+    rows = frame[frame["direction"] == "composed"]
+    names = {"recall_at_1": "R@1", **_MAPS, "source_first": "own clip first"}
+    parts: list[PagePart] = [_OWN_CLIP] if rows["source_first"].notna().any() else []
+    for (dataset, gallery), own in groups(rows, "dataset", "gallery_name"):
+        if not own[[*_MAPS, "source_first"]].notna().any(axis=None):
+            continue
+        what = own["perturbation"] + " " + own["severity"].astype("Int64").astype(str)
+        both = own["text_perturbation"].fillna("").map(lambda name: f" + {name}" if name else "")
+        index = (
+            own["model_name"]
+            + ", "
+            + own["applied"].map(method_label)
+            + ", "
+            + what.where(own["side"] != "none", "clean")
+            + both
+        )
+        known = {column: title for column, title in names.items() if own[column].notna().any()}
+        cells = {("", title): [cell_of(".1f", value=value) for value in own[column]] for column, title in known.items()}
+        caption = f"{titled(str(dataset), str(gallery))}: " + ", ".join(known.values())
+        parts.append(PageTable(caption, "model, query, perturbed", pd.DataFrame(cells, pd.Index(index))))
+    return Section("Several targets, and the query's own clip", parts, "composed")
 
 
 _EXAMPLES, _RETRIEVED = 8, 3
@@ -157,14 +191,43 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
 def corpora(
     frame: pd.DataFrame, statistics: Sequence[Path], quarantine: Sequence[Path], results: Sequence[Path]
 ) -> Section:
-    """What corpora hold, what is left out of their captions and of results, what models read: a sentence each."""
+    """What corpora hold, what is left out of captions and results, what gates accept and models read, in sentences."""
     left_out = [
         f"{' on '.join(reversed(path.parts[-3:-1]))}: {line}."
         for path in (*statistics, *results)
         for line in sentences(of_manifest(files.read_metadata(path)))
     ]
     complete = [text for path in quarantine if (text := corpus_sentence(path))]
-    return Section("Corpora", [*complete, *left_out, *_read_as_clean(frame)], "corpora")
+    read = [*_truncated(frame), *_read_as_clean(frame)]
+    return Section("Corpora", [*complete, *left_out, *_accepted(statistics), *read], "corpora")
+
+
+def _accepted(statistics: Sequence[Path]) -> Iterator[str]:
+    """The share of perturbed captions that pass the fidelity gate, per corpus, and the perturbation with the least."""
+    for path in statistics:
+        names = ("perturbation", "severity", "similarity_mean", "accepted", "captions")
+        rows = files.read_columns(path, *names).to_pandas()
+        gated = rows[rows["similarity_mean"].notna() & (rows["captions"] > 0)]
+        if len(gated):
+            least = gated.loc[(gated["accepted"] / gated["captions"]).idxmin()]
+            place = " on ".join(reversed(path.parts[-3:-1]))
+            every = 100 * gated["accepted"].sum() / gated["captions"].sum()
+            share = 100 * least["accepted"] / least["captions"]
+            least_of = f"{least['perturbation']} {least['severity']}"
+            yield f"{place}: the fidelity gate accepts {every:.1f} % of the captions, least {share:.1f} % ({least_of})."
+
+
+def _truncated(frame: pd.DataFrame) -> Iterator[str]:
+    """How many captions each model does not read to their end."""
+    known = frame[frame["truncated_queries"].fillna(0) > 0]
+    shares = known.assign(share=100 * known["truncated_queries"] / known["queries"])
+    for (dataset, model), rows in shares.groupby(["dataset", "model"]):
+        low, high = rows["share"].min(), rows["share"].max()
+        share = f"{high:.1f} %" if low == high else f"{low:.1f} to {high:.1f} %"
+        yield (
+            f"{model} does not read {share} of the captions of {dataset} to their end: what a perturbation changes "
+            "there changes no result."
+        )
 
 
 def _read_as_clean(frame: pd.DataFrame) -> Iterator[str]:
@@ -196,9 +259,9 @@ def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
     if frame.empty:
         return Section("How it was made")
     facts = {str(name): _facts(rows) for name, rows in frame.groupby("model_name", sort=True)}
-    names = list(dict.fromkeys(name for own in facts.values() for name in own))
+    names = list(dict.fromkeys(name for own in facts.values() for name, values in own.items() if any(values)))
     columns = {
-        model if len(facts) > 1 else "value": ["; ".join(own.get(name, ())) for name in names]
+        model if len(facts) > 1 else "value": ["; ".join(filter(None, own.get(name, ()))) for name in names]
         for model, own in facts.items()
     }
     packages = sorted(
@@ -216,9 +279,14 @@ def _facts(rows: pd.DataFrame) -> Mapping[str, list[str]]:
     for column in ("settings", "tools", "backend"):
         for text in sorted(set(rows[column].dropna())):
             for name, value in _flat(column, text):
+                name = _PLAIN.get(name, name)
                 values = facts.setdefault(name, [])
                 values += [] if value in values else [value]
     return facts
+
+
+_PLAIN = {"settings: numbers": "settings: dimensions of a feature"}
+"""The names of facts that do not say what they are."""
 
 
 def _flat(name: str, text: str) -> Iterator[tuple[str, str]]:
@@ -230,4 +298,4 @@ def _flat(name: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)

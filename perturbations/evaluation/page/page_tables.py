@@ -64,7 +64,7 @@ class PageTable:
         corner: what the names of its rows are.
         frame: its cells, by the names of rows, and by group (which may be "") and name of columns.
         note: what a reader must know of it.
-        guide: how to read it and tables like it; the page says it once.
+        guide: how to read it and tables like it, in lines; the page says it once.
         style: "stacked": the parts of a cell may stand below each other, to fit a small screen; "board": so, and the
             headings sort; "left": it holds words and not numbers.
         brief: the columns whose deviations, changes and intervals the page shows, where it does not show all; the CSV
@@ -125,17 +125,22 @@ def text_frame(columns: Mapping[str, Iterable[str]], names: Iterable[str]) -> pd
 
 @dataclass
 class Figure:
-    """A picture inside the page, and a file beside it: its SVG, what is on it, its caption, and the file's name."""
+    """A picture inside the page, and a file beside it.
+
+    Its SVG, the same for narrow screens, what is on it, its caption, and the file's name.
+    """
 
     svg: str
+    narrow: str
     alt: str
     caption: str
     file: str = ""
 
     @property
-    def source(self) -> str:
-        """The address of its data."""
-        return "data:image/svg+xml," + quote(self.svg, safe=" /:=,;'()!@$*+?{}[]|~")
+    def sources(self) -> tuple[str, str]:
+        """The addresses of the data of both forms. A list of addresses ends one at a space."""
+        wide, narrow = (quote(own, safe=" /:=,;'()!@$*+?{}[]|~") for own in (self.svg, self.narrow))
+        return f"data:image/svg+xml,{wide}", f"data:image/svg+xml,{narrow}".replace(" ", "%20")
 
 
 @dataclass
@@ -209,7 +214,7 @@ def _lines(table: PageTable, escape: Callable[[str], str], best: str, second: st
     heads = [escape(text) for text in (table.corner, *(" ".join(filter(None, head)) for head in table.heads))]
     names = [escape(str(name)) for name in table.frame.index]
     guide = table.guide[table.guide.find("Bold: ") :] if table.guide.startswith("Small: ") else table.guide
-    note = " ".join(filter(None, (guide, table.note)))
+    note = " ".join(filter(None, (*guide.splitlines(), table.note)))
     return [heads, *map(list, zip(names, *columns, strict=True))], escape(note)
 
 

@@ -54,14 +54,15 @@ _NAMES = {
     **{name: title for name, (title, _) in FORMULAS.items()},
     "median_rank": "MdR",
     "hub_skewness": "Hubness",
+    "map_at_50": "mAP@50",
     "mmi": "MMI (%)",
     "mean_recall": "mean R",
 }
 _SPREAD = "_sd"
 READ = (
-    "Published: the paper's number. Ours: with its 95 % interval over queries; difference: ours less the published "
-    "number. A number stands here where the paper states the same dataset, scenarios, model, setting, method, "
-    "parameters, batch size and seed. A difference in brackets does not compare, for a reason that stands above its "
+    "Published: the paper's number. Ours: with its 95 % interval over queries; difference: ours minus the published "
+    "number. A number is shown where the paper states the same dataset, scenarios, model, setting, method, "
+    "parameters, batch size and seed. A difference in brackets does not compare, for a reason that is given above its "
     "table. A paper prints no interval, and its weights are not recorded here."
 )
 
@@ -92,7 +93,7 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
         shown, against, incomplete = compared(protocol, of_directions)
         reasons = "; ".join(dict.fromkeys(chain.from_iterable(against)))
         if shown and incomplete:
-            yield f"Not here: {plural(incomplete, 'published mean')}, of which some scenarios were not run."
+            yield f"Not shown: {plural(incomplete, 'published mean')}, because some of the scenarios were not run."
         if not all(own.departs for own in shown):
             but = f", but for some (in brackets, or without a published number), because {reasons}" if reasons else ""
             yield f"Comparable with the published values, if the weights are the paper's{but}."
@@ -102,8 +103,8 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
         yield from tables[:1]
         yield from (Section(table.caption, [table]) for table in tables[1:])
         if not tables:
-            needs = ": a mean needs all of its scenarios" if incomplete else ""
-            yield f"No published number is of what was run here{needs}."
+            needs = " A mean needs all of its scenarios." if incomplete else ""
+            yield f"No published table reports this experiment, so no number is compared.{needs}"
 
 
 # --- which results a cell stands beside -------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def scenarios(config: configuration.Config, dataset: str) -> list[Run]:
         *((None, text) for text in texts),
         *((clip, text) for clip in clips for text in added),
     ]
-    how = canonical({name: getattr(wanted, name) for name in ("frames", "deduplicate", "shortlist")})
+    how = canonical(settings(config))
     model = planned_runs.run_of(config, dataset, "composed", CLEAN_SCENARIO)
     unused: dict[str, Any] = dict.fromkeys(("precision", "steps", "batch_size", "label", "gallery_name"))
     asked = replace(
@@ -123,7 +123,14 @@ def jobs(config: configuration.Config, dataset: str) -> dict[str, list[Run]]:
 _RETRIEVED = 3
 """How many clips that a query retrieved first are kept in any case: the page of results shows them."""
 
-_WAYS = {"galleries", "deduplicate", "strategies", "words", "average", "shortlist", "first_stage"}
+_WAYS = {"galleries", "source_in_gallery", "strategies", "words", "average", "shortlist", "first_stage"}
+
+
+def settings(config: configuration.Config) -> dict[str, Any]:
+    """What else results depend on; what departs from plain texts is named only where it does."""
+    wanted = config.composed
+    held: dict[str, Any] = {"frames": wanted.frames, "shortlist": wanted.shortlist}
+    return held | ({"pre_caption": True} if wanted.pre_caption else {})
 
 
 def ways(config: configuration.Config) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from perturbations.corpus.plan.targets import (
     Plans,
     Target,
     TargetWork,
+    no_captions,
     skipped_lines,
     together,
     whole_collections,
@@ -68,8 +69,8 @@ def result_parts(config: configuration.Config, dataset: str, jobs: Iterable[str]
 def model_inputs(config: configuration.Config) -> Inputs:
     """The files that a model is loaded from. Raises `ConfigError` for a checkpoint with braces in its name."""
     inputs: Inputs = {}
-    if config.evaluation.pretrained is None:
-        inputs["pretrained"] = manifest_paths.at("demo_encoder")  # which the workflow trains
+    if config.evaluation.model is None:
+        inputs["model"] = manifest_paths.at("demo_encoder")  # which the workflow trains
     if config.evaluation.checkpoint is not None:
         inputs["checkpoint"] = without_braces("evaluation.checkpoint", config.evaluation.checkpoint)
     return inputs
@@ -311,9 +312,8 @@ def _check_captions(config: configuration.Config, run: Run, plans: Plans, kind: 
         taken += [name for bank, name in banks.items() if directions[bank] in config.evaluation.directions]
     for name in taken:
         if not plans(name).captions:
-            key = f"datasets.{name}.annotations"
-            text = f"{key}: no clip has a caption that the retrieval on {run.dataset} could use"
-            raise ConfigError(config.places.before(key, text))
+            text = f"retrieval on {run.dataset} needs captions, and {no_captions(config, name)}"
+            raise ConfigError(config.places.before(f"datasets.{name}.annotations", text))
 
 
 def _clips(config: configuration.Config, dataset: str) -> Iterator[ClipScenario]:

@@ -20,8 +20,8 @@ def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:
     """How a job loads the model of a configuration (`backbone.load`), and the hash of the model's files."""
     wanted = config.evaluation
     model: dict[str, Any] = {
-        "pretrained": wanted.pretrained or manifest_paths.at("demo_encoder"),
-        "pooling": wanted.model,
+        "pretrained": wanted.model or manifest_paths.at("demo_encoder"),
+        "pooling": wanted.pooling,
         "revision": wanted.revision,
         "num_frames": wanted.num_frames,
         "checkpoint": None if wanted.checkpoint is None else str(wanted.checkpoint),
@@ -83,11 +83,11 @@ class EvaluationRules:
         """Settings of `check_model` and `gallery`."""
         return canonical({"model": loaded_model(self._model(wildcards), self._files_sha256(wildcards.model))})
 
-    def mb(self, wildcards: Wildcards, attempt: int) -> int:
+    def mb(self, wildcards: Wildcards) -> int:
         """Memory of jobs that load a model: what ViT-B/32 takes to adapt, features, similarities and their copies."""
         plan = self._corpora.plan(wildcards.dataset)
         numbers = 6 * plan.listed * plan.captions + 2_000 * plan.listed * self._model(wildcards).evaluation.num_frames
-        return int(6_000 + 4 * numbers // 10**6) << (attempt - 1)
+        return int(6_000 + 4 * numbers // 10**6)
 
     def gallery_captions(self, wildcards: Wildcards) -> str | list[str]:
         """The captions that are encoded, unless clips are."""

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -42,6 +42,15 @@ if TYPE_CHECKING:
 _Side = Literal["query", "gallery", "both"]
 _Mix = Literal["mixed_severity", "mixed_types"]
 Pooling = Literal["clip4clip", "xpool"]
+
+
+def _no_pooling(model: str) -> str:
+    if model in get_args(Pooling) and not os.path.isdir(model):
+        raise ValueError(f"{model} says how frames are pooled: write `pooling: {model}`; `model` is a name or a folder")
+    return model
+
+
+_Model = Annotated[ModelName, AfterValidator(_no_pooling)]
 AdaptationSetting = Literal["qs", "qgs_cross", "qgs_zero_shot"]
 Precision = Literal["float32", "tf32", "bfloat16"]
 
@@ -103,7 +112,7 @@ class EvaluatedModel(Strict):
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64, description="its name in tables and in paths"
     )
-    backbone: ModelName | None = Field(
+    model: _Model | None = Field(
         None, description="a model of transformers: its name or its folder; the default is the demo's small encoder"
     )
     revision: str | None = Field(None, description="its commit")
@@ -127,16 +136,16 @@ class Evaluation(Strict):
         "keys beside it replace its own",
     )
     models: tuple[EvaluatedModel, ...] = Field(
-        (), description="several models; without it the one of `model`, `pretrained` and `checkpoint`"
+        (), description="several models; without it the one of `model`, `checkpoint` and `pooling`"
     )
-    model: Pooling = Field("clip4clip", description="how frames are pooled")
-    pretrained: ModelName | None = Field(
+    model: _Model | None = Field(
         None,
         description="a model of transformers (`perturb list backbones`): its name or its folder; the default is the "
         "demo's small encoder",
     )
     revision: str | None = Field(None, description="its commit")
     checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
+    pooling: Pooling = Field("clip4clip", description="how frames are pooled")
     setting: AdaptationSetting = Field(
         "qs",
         description="qs: the model knows the dataset; qgs_cross: trained on another one; qgs_zero_shot: on none. "
@@ -230,8 +239,8 @@ class Evaluation(Strict):
     def of_model(self, entry: EvaluatedModel) -> Evaluation:
         """This section with one model of the list as its only one; `models` keeps that entry, for its name."""
         own = {name: value for name, value in entry if value is not None and name in _SHARED}
-        weights = {"pretrained": entry.backbone, "revision": entry.revision, "checkpoint": entry.checkpoint}
-        return self.model_copy(update={**weights, "model": entry.pooling, **own, "models": (entry,)})
+        weights = {name: getattr(entry, name) for name in ("model", "revision", "checkpoint", "pooling")}
+        return self.model_copy(update={**weights, **own, "models": (entry,)})
 
     def each_model(self) -> list[tuple[str, Evaluation]]:
         """The section with each model alone, after where its keys stand: "evaluation." or "evaluation.models.0."."""
@@ -281,8 +290,8 @@ def problems_of(config: Config) -> list[Problem]:
     names = [re.sub(r"[^a-z0-9_]+", "-", entry.name.lower()) for entry in wanted.models]
     if len(set(names)) < len(names):
         problems.append(problem("evaluation.models", "two of them have one name, in lower case"))
-    if wanted.models and (wanted.pretrained or wanted.checkpoint or wanted.revision):
-        text = "`pretrained`, `checkpoint` and `revision` are of a single model: give them to members of the list"
+    if wanted.models and (wanted.model or wanted.checkpoint or wanted.revision):
+        text = "`model`, `checkpoint` and `revision` are of a single model: give them to members of the list"
         problems.append(problem("evaluation.models", text))
     lists: dict[tuple[str, ...], Evaluation] = {
         ("evaluation", *(("models", str(place)) if entry.methods else ()), "methods"): wanted.of_model(entry)
@@ -291,18 +300,18 @@ def problems_of(config: Config) -> list[Problem]:
     for place, own in (lists or {("evaluation", "methods"): wanted}).items():
         problems += method_settings.problems(place, own.methods, own.parameters, own.directions)
     for key, own in wanted.each_model():
-        problems += _of_model(key, own, "backbone" if wanted.models else "pretrained")
+        problems += _of_model(key, own)
     return problems
 
 
-def _of_model(key: str, wanted: Evaluation, backbone: str) -> Iterator[Problem]:
-    """What a model is given and cannot be; `key` is where its keys stand, `backbone` the key of its weights."""
+def _of_model(key: str, wanted: Evaluation) -> Iterator[Problem]:
+    """What a model is given and cannot be; `key` is where its keys stand."""
     if wanted.precision == "tf32" and not wanted.device.startswith("cuda"):
         yield problem(f"{key}precision", f"tf32 needs an NVIDIA GPU, and `device` is {short(wanted.device)}")
-    if wanted.model == "xpool" and wanted.checkpoint is None:
+    if wanted.pooling == "xpool" and wanted.checkpoint is None:
         text = "`xpool` needs the weights of its pooling: a published X-Pool checkpoint"
         yield problem(f"{key}checkpoint", text)
-    if wanted.pretrained is None and (wanted.checkpoint is not None or wanted.revision is not None):
-        yield problem(f"{key}{backbone}", "weights are given, but not the model they are for")
+    if wanted.model is None and (wanted.checkpoint is not None or wanted.revision is not None):
+        yield problem(f"{key}model", "weights are given, but not the model they are for")
     if wanted.checkpoint is not None and not os.path.isfile(wanted.checkpoint):
         yield problem(f"{key}checkpoint", f"no such file: {cut(str(wanted.checkpoint))}")

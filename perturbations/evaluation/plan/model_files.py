@@ -13,7 +13,7 @@ from typing import Any
 from perturbations.base import storage
 from perturbations.base.records import digest
 from perturbations.config import sections as configuration
-from perturbations.evaluation.backbones import backbone_registry as backbones
+from perturbations.evaluation import backbones
 from perturbations.evaluation.plan import planned_runs
 from perturbations.manifest import manifest_paths
 
@@ -29,16 +29,16 @@ def sha256(config: configuration.Config) -> str | None:
     here.
     """
     wanted = config.evaluation
-    if wanted.pretrained is None:
+    if wanted.model is None:
         return None
     try:
-        files = dict(_loaded(wanted.pretrained, wanted.revision))
+        files = dict(_loaded(wanted.model, wanted.revision))
         if files and wanted.checkpoint is not None:
             files["checkpoint"] = wanted.checkpoint
         hashes = {name: storage.sha256(path) for name, path in files.items()}
     except OSError:
         hashes = {}
-    if hashes and (code := backbones.code(str(described(wanted.pretrained, wanted.revision).get("model_type")))):
+    if hashes and (code := backbones.code(str(described(wanted.model, wanted.revision).get("model_type")))):
         hashes["backbone"] = code  # where the architecture is not this package's
     return digest(hashes) if hashes else _as_checked(config)
 

@@ -16,6 +16,7 @@ from perturbations.corpus.captions.mixes import PER_BATCH, SHARES
 from perturbations.corpus.plan import caption_recipes, recipe
 from perturbations.evaluation.plan.method_settings import AS_IT_IS, MethodEntry, parameters_of
 from perturbations.evaluation.result_rows import CLEAN_SCENARIO, LISTED, WHOLE_GALLERY, Run, ScenarioKey, order_of
+from perturbations.manifest import manifest_paths
 from perturbations.suites import suite_registry
 from perturbations.tta.methods import method_registry as methods
 
@@ -75,13 +76,13 @@ def model_lines(config: configuration.Config) -> list[str]:
     """The model that each evaluation loads, a line each."""
     lines = []
     for key, own in config.evaluation.each_model():
-        name = f"{key}{'backbone' if config.evaluation.models else 'pretrained'}"
+        name = f"{key}model"
         stand_in = (
             "a stand-in, the small encoder that the workflow trains on the demo's scenes; "
             f"{name} names a real one, and `perturb score` takes features of any"
         )
         tuned = f" with {own.checkpoint}" if own.checkpoint else ""
-        lines.append(f"model of the evaluation: {own.pretrained or stand_in}{tuned}")
+        lines.append(f"model of the evaluation: {own.model or stand_in}{tuned}")
     return lines
 
 
@@ -92,17 +93,17 @@ _READABLE = 64
 def model_key(config: configuration.Config) -> str:
     """The name of a configured model in paths, rows and tables: "clip4clip-clip-vit-base-patch32-qs-1a2b3c4d".
 
-    The readable part is its name, or names the pooling, the pretrained model and the checkpoint; then the setting. The
+    The readable part is its name, or names the pooling, the model and the checkpoint; then the setting. The
     hash tells apart what the readable part does not: the whole path of the checkpoint, the revision, the number of
     frames, the steps, the batch size and the precision. So another of them overwrites no results. The configuration is
     of one model (`models`).
     """
     wanted = config.evaluation
-    pretrained = Path(wanted.pretrained).name if wanted.pretrained else "demo_encoder"
+    model = Path(wanted.model).name if wanted.model else "demo_encoder"
     checkpoint = [f"{wanted.checkpoint.parent.name}-{wanted.checkpoint.stem}"] if wanted.checkpoint else []
-    readable = wanted.models[0].name if wanted.models else "-".join([wanted.model, pretrained, *checkpoint])
+    readable = wanted.models[0].name if wanted.models else "-".join([wanted.pooling, model, *checkpoint])
     slug = re.sub(r"[^a-z0-9_]+", "-", readable.lower()).strip("-")[:_READABLE].strip("-")
-    names = ("model", "pretrained", "revision", "num_frames", "setting", "batch_size", "steps", "precision", "top_k")
+    names = ("model", "pooling", "revision", "num_frames", "setting", "batch_size", "steps", "precision", "top_k")
     identity = {name: getattr(wanted, name) for name in names if name != "top_k" or wanted.top_k is not None}
     identity["checkpoint"] = str(wanted.checkpoint) if wanted.checkpoint else None
     return f"{slug}-{wanted.setting}-{digest(identity)[:8]}"
@@ -144,16 +145,15 @@ def run_of(config: configuration.Config, dataset: str, direction: Direction, sce
     """The run of a scenario by the model as it is, with the first seed."""
     wanted, (alone, *_) = config.evaluation, config.evaluation.method_settings()
     of_model: dict[str, Any] = {
-        name: getattr(wanted, name) for name in ("pretrained", "num_frames", "precision", "setting", "steps")
+        name: getattr(wanted, name) for name in ("pooling", "num_frames", "precision", "setting", "steps")
     }
     run = Run(
         dataset=dataset,
         direction=direction,
         **scenario._asdict(),
         **of_model,
-        model=wanted.model,
+        model=wanted.model or manifest_paths.at("demo_encoder"),
         model_key=model_key(config),
-        pooling=wanted.model,
         batch_size=wanted.batch_size,
         adapter=config.datasets[dataset].adapter,
         gallery_name=WHOLE_GALLERY,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def cells(protocol: str | None = None) -> pd.DataFrame:
-    """The published cells with what became of each: those of a protocol's tables, or all 10,275.
+    """The published cells with what became of each: those of a protocol's tables, or all 10,306.
 
     The columns are those that are printed (`perturbations.suites.published_cells`), `status` and `reason`. "shown":
     complete results of the table's preset show the cell once on their page. "needs ...": weights, features or a GPU are

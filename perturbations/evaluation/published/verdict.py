@@ -142,7 +142,9 @@ def _as_stored(cell: Published, row: Mapping[str, Any]) -> Iterator[str]:
     if "two_stage" in cell.stated_method:
         yield from _differs("the number of clips that the first stage keeps", known.get("shortlist"), cell.shortlist)
     yield from _differs("the use of frames", known.get("frames"), cell.frames)
-    yield from _differs("the deduplication of galleries", known.get("deduplicate"), wanted=False)
+    if row["setting"] != FEATURES:
+        shortened = json.loads(cell.changed or "{}").get("pre_caption", False)
+        yield from _differs("the shortening of texts", known.get("pre_caption", False), shortened)
 
 
 def sizes_differ(part: Part, row: Mapping[str, Any]) -> Iterator[str]:

@@ -6,6 +6,7 @@ adaptation methods change the query encoder.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -36,9 +37,20 @@ if TYPE_CHECKING:
     from perturbations.evaluation.models.encoder_loading import LoadedBackbone
     from perturbations.evaluation.plan.planned_runs import Modality
 
+_log = logging.getLogger("perturbations")
 _T = TypeVar("_T")
 _CHUNK = 32  # clips encoded at once
 _WAY_OUT = "delete it and run snakemake again"
+
+
+def truncated(backbone: LoadedBackbone, texts: Sequence[str]) -> int | None:
+    """How many texts have more tokens than the model reads, logged before it reads them; None without texts."""
+    number = backbone.texts.truncated(texts) if texts else None
+    if number:
+        share = f"{number:,} of {len(texts):,} captions ({100 * number / len(texts):.1f} %)"
+        most = backbone.texts.most_tokens
+        _log.warning("%s have more than the %d tokens that the model reads: it never reads their end", share, most)
+    return number
 
 
 class Clips:

@@ -72,13 +72,13 @@ def _read(journal: Path) -> dict[str, list[Finished]]:
 
 def settings_cell(run: Run, settings: Mapping[str, Any]) -> str:
     """The column `settings` of a result: what all runs of a model share, with what no column of its own has."""
-    names = ("adapter", "model", "model_key", "pretrained", "num_frames", "precision", "setting", "steps", "batch_size")
+    names = ("adapter", "model", "model_key", "num_frames", "precision", "setting", "steps", "batch_size")
     return canonical({**{name: getattr(run, name) for name in names}, **settings})
 
 
-def backends(pretrained: str | None, rows: Sequence[ScenarioRow]) -> dict[str, str]:
+def backends(model: str, rows: Sequence[ScenarioRow]) -> dict[str, str]:
     """The backend of each model's role, in queries and retrieval, and how the rows differ from published ones."""
-    backends = {"retrieval": "pretrained" if pretrained else "demo_encoder"}
+    backends = {"retrieval": "demo_encoder" if model == manifest_paths.at("demo_encoder") else "pretrained"}
     perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]
     for backend in sorted({row.backend for row in perturbed if row.backend}):
         if backend.startswith("{"):

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
@@ -32,15 +31,13 @@ from perturbations.evaluation.result_rows import (
     ResultRow,
     Run,
     banks_key,
-    hub_columns,
     places_of,
     rows_of,
 )
-from perturbations.evaluation.result_sets import finished, scenario_name
+from perturbations.evaluation.result_sets import measured, scenario_name
 from perturbations.evaluation.run import query_encoding, retrieval_of_scenario, run_journal
 from perturbations.evaluation.run.retrieval_of_scenario import Clean, Perturbed, ScenarioRow
 from perturbations.manifest.rows import CaptionRow, TextRow
-from perturbations.retrieval.metrics import retrieved_first
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
@@ -96,7 +93,7 @@ class EvaluationJob:
             if own.takes_gallery_bank and "gallery_bank" not in self.banks:
                 text = "without `evaluation.gallerybank`, the gallery is its own bank"
                 _log.warning("%s: %s: with few items clean results may drop", own.title, text)
-        known, made = run_journal.Journal(journal, journals), list[Finished]()
+        known, results = run_journal.Journal(journal, journals), list[Finished]()
         with self._stack:
             drawn: dict[object, list[Run]] = {}  # each seed draws a mixture of its own
             for run in runs:
@@ -104,8 +101,8 @@ class EvaluationJob:
             for planned in drawn.values():
                 _log.info("%s", scenario_name(planned[0]))
                 asked = _Scenario(self, planned[0])
-                made += [own for run in planned for own in asked.results(run, known)]
-        return rows_of(made)
+                results += [own for run in planned for own in asked.results(run, known)]
+        return rows_of(results)
 
     def banks_of(self, method: str) -> dict[str, Gallery]:
         """The banks that a method uses."""
@@ -157,8 +154,8 @@ class _Scenario:
             banks_sha256=banks_key({name: job.bank_hashes[name] for name in job.banks_of(planned.method)}),
         )
         key = digest([{**run.columns(), "label": None}, self.about["settings"], run_journal.tools(), self.identity])
-        made = journal.once(key, lambda: [_finished(self, run, key)])
-        return [(replace(row, **self.about, label=run.label), queries) for row, queries in made]
+        results = journal.once(key, lambda: [_finished(self, run, key)])
+        return [(replace(row, **self.about, label=run.label), queries) for row, queries in results]
 
     @cached_property
     def gallery(self) -> Gallery:
@@ -184,7 +181,13 @@ class _Scenario:
     @cached_property
     def backend(self) -> str:
         """The column `backend`."""
-        return canonical(run_journal.backends(self.run.pretrained, (*self.queries, *self.items)))
+        return canonical(run_journal.backends(self.run.model, (*self.queries, *self.items)))
+
+    @cached_property
+    def truncated_queries(self) -> int | None:
+        """How many captions the model does not read to their end; None where clips are the queries."""
+        texts = [row.text for row in self.queries if isinstance(row, CaptionRow | TextRow)]
+        return query_encoding.truncated(self.job.backbone, texts)
 
     @cached_property
     def clean_input_queries(self) -> int | None:
@@ -208,6 +211,7 @@ def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
     """Run one method on a scenario's queries."""
     job, size = asked.job, run.batch_size
     assert size is not None
+    truncated = asked.truncated_queries
     places = places_of(asked.query_ids, run.seed)
     # What only compares known features needs no pixels and no tokens.
     known = None if methods.method(run.method).adapts else asked.known_queries
@@ -234,23 +238,24 @@ def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
     shown = logged(similarities, -(-len(places) // size), f"batches of {run.label}")
     in_order = np.concatenate([part.float().cpu().numpy() for part in shown])
     scores = in_order[np.argsort(places)]
-    row, queries = finished(
+    row, queries = measured(
         run,
         asked.query_ids,
-        retrieval.ranks(scores, asked.relevant),
-        None if job.top_k is None else retrieved_first(scores, asked.item_ids, job.top_k),
+        asked.item_ids,
+        [(slice(None), scores)],
+        asked.relevant,
+        job.top_k,
         recipe_id=key,
         **asked.about,
-        **hub_columns(retrieval.hubness(scores)),
         **recording.counts,
         # Of features that were encoded before, the time is not known here.
         **({} if known is not None else recording.summary()),
         missing_queries=asked.missing,
-        gallery=len(asked.items),
         backend=asked.backend,
         tools=canonical(run_journal.tools()),
         queries_sha256=asked.queries_sha256,
         clean_input_queries=asked.clean_input_queries,
+        truncated_queries=truncated,
     )
     _log.info("%s: R@1 %.1f %%", run.label, row.recall_at_1)
     return row, queries

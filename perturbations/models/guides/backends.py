@@ -9,10 +9,10 @@ from pydantic import Field
 from perturbations.base.settings import Device, Strict
 from perturbations.models.guides import guide_registry as guides
 from perturbations.models.guides.donor import OfflineEmbedding, PretrainedEmbedding
-from perturbations.models.guides.frost import Frost
+from perturbations.models.guides.frost_photographs import Frost
 from perturbations.models.guides.guide_registry import GuideSettings
 from perturbations.models.guides.main_object import OfflineMainObject, PretrainedMainObject
-from perturbations.models.guides.style import OfflineStyle, PretrainedStyle
+from perturbations.models.guides.style_pictures import OfflineStyle, PretrainedStyle
 
 
 class CaptionBackend(Strict):

@@ -148,15 +148,8 @@ class DonorFacts(Facts):
 
 def _facts_of(row: AnalysisRow, similarity: float | None = None) -> DonorFacts:
     """The facts of a clip whose donor is the one of a row."""
-    donor = _Donor(
-        dataset=row.dataset,
-        item_id=row.item_id,
-        start_s=row.start_s,
-        end_s=row.end_s,
-        frame_count=row.frame_count,
-        fps=row.fps,
-        sha256=row.source_sha256,
-    )
+    names = ("dataset", "item_id", "start_s", "end_s", "frame_count", "fps")
+    donor = _Donor(**{name: getattr(row, name) for name in names}, sha256=row.source_sha256)
     return DonorFacts(donor=donor, similarity=similarity, files={"donor": row.source_path})
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perturbations.base.settings import Strict
 
 Parameters = Mapping[str, object]
-"""Of a kernel."""
+"""The parameters of a kernel."""
 
 OFFLINE_MB = 1000
 """The memory of a job that loads no model."""
@@ -202,6 +202,7 @@ class GuideRecipe(Record):
         role: the role whose model it uses.
         keeps_times: whether the kernel is given the clip's times, at which the perturbed frames are shown too.
         takes_frames: whether the kernel is given frames of another clip.
+        analysed_by: the analysis of the clip that it needs, where that is all of its recipe.
         on_the_fly: whether the kernel works without the analysis, because the guide watches the frames.
     """
 
@@ -211,13 +212,14 @@ class GuideRecipe(Record):
     keeps_times: ClassVar[bool] = False
     takes_frames: ClassVar[bool] = False
     on_the_fly: ClassVar[bool] = False
+    analysed_by: ClassVar[str | None] = None
 
     kind: str
 
     @classmethod
     def settle(cls, settings: GuideSettings) -> Self:
         """The recipe that the configuration asks for."""
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {"analysis": analysis(cls.analysed_by).recipe(settings)} if cls.analysed_by else {}
         return cls(**values)
 
     @classmethod
@@ -263,11 +265,11 @@ GUIDES = {
     "clock": "timing",
     "donor": "donor",
     "frame_rate": "timing",
-    "frost": "frost",
+    "frost": "frost_photographs",
     "main_object": "main_object",
     "motion": "motion",
     "random_donor": "donor",
-    "style": "style",
+    "style": "style_pictures",
 }
 """The guides by name, and the file whose `GUIDES` has it."""
 

@@ -27,7 +27,6 @@ from perturbations.models.guides.guide_registry import (
     AnalysisRecipe,
     Facts,
     GuideRecipe,
-    GuideSettings,
     Known,
     Parameters,
 )
@@ -131,14 +130,10 @@ class MainObjectGuide(GuideRecipe):
     summary: ClassVar = "the clip's main object: `backends.main_object`, `offline` or `pretrained`"
     facts: ClassVar = _MainObjectFacts
     role: ClassVar = "main_object"
+    analysed_by: ClassVar = "main_object"
 
     kind: Literal["main_object"] = "main_object"
     analysis: AnalysisRecipe
-
-    @classmethod
-    def settle(cls, settings: GuideSettings) -> MainObjectGuide:
-        """The recipe for the main object, from the configuration."""
-        return cls(analysis=ANALYSES["main_object"].recipe(settings))
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> _MainObjectFacts:
         """The part of the analysis that the frames depend on, and what each box rests on."""

@@ -20,7 +20,6 @@ from perturbations.models.guides.guide_registry import (
     AnalysisRecipe,
     Facts,
     GuideRecipe,
-    GuideSettings,
     Known,
     Parameters,
 )
@@ -52,14 +51,10 @@ class MotionGuide(GuideRecipe):
 
     summary: ClassVar = "the clip's motion: optical flow, no model"
     on_the_fly: ClassVar = True
+    analysed_by: ClassVar = "motion"
 
     kind: Literal["motion"] = "motion"
     analysis: AnalysisRecipe
-
-    @classmethod
-    def settle(cls, settings: GuideSettings) -> MotionGuide:
-        """The recipe for the motion of the clip, from the configuration."""
-        return cls(analysis=ANALYSES["motion"].recipe(settings))
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> Facts:
         """Empty facts, if the clip's motion was analysed: it is too large for a row, and its file can be made again."""

@@ -52,8 +52,8 @@ def read(dataset: Dataset, collector: Collector) -> None:
     rows = json_rows(annotations_of(dataset), None, "q_uid", ())
     every = entries(collector, rows, ("q_uid",), ("question", *_OPTIONS), fields)
     add_all((entry for entry in every if entry.question_id in answers), collector)
-    said = {row.question_id for row in collector.questions} | {entry.item_id for entry in collector.rejected}
-    for name in sorted({*answers} - said):
+    listed = {row.question_id for row in collector.questions} | {entry.item_id for entry in collector.rejected}
+    for name in sorted({*answers} - listed):
         collector.reject(f"answer of {name}", name, f"there is an answer and no question in {collector.place.name}")
 
 

@@ -14,7 +14,7 @@ def _none(task: Task, batches: Batches) -> BatchScores:
 
 METHOD = Method(
     name="none",
-    title="none",
+    title="no adaptation",
     paper="the model as it is",
     place=0,
     run=_none,

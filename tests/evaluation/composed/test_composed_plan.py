@@ -138,7 +138,7 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
         {
             "datasets": {"drawn": DEMO},
             "suites": {"mm_robustness": {"perturbations": ["pixelate"], "severities": [5], "captions": captions}},
-            "evaluation": {"pretrained": "model", "num_frames": 2},
+            "evaluation": {"model": "model", "num_frames": 2},
             "composed": {"suites": [], "words": ["instruction"]},
         },
     )
@@ -161,7 +161,7 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     assert verified.returncode == 0, verified.stdout
     # Encoded and scored apart from the workflow, the same clips have the same ranks.
     manifests_of = [str(tmp_path / "manifests/drawn" / name) for name in ("sources", "composed/mm_robustness/captions")]
-    model = ["--pretrained", str(tmp_path / "model"), "--num-frames", "2", "-o", str(tmp_path / "features")]
+    model = ["--model", str(tmp_path / "model"), "--num-frames", "2", "-o", str(tmp_path / "features")]
     assert main(["encode", *(f"{path}.parquet" for path in manifests_of), *model]) == 0
     assert len(np.load(tmp_path / "features/captions/mm_robustness/keyboard/5.npz")["ids"]) > 0
     clips = str(tmp_path / "features/clips/clean.npz")

@@ -59,27 +59,22 @@ def written(folder: Path, split: Split = SPLIT, **wanted: Any) -> Split:
     return manifests.read(folder)
 
 
-@pytest.mark.parametrize("deduplicate", [False, True])
-def test_a_split_comes_back_and_its_galleries_are_ranges(deduplicate: bool, tmp_path: Path) -> None:
-    again = written(tmp_path, deduplicate=deduplicate)
-    labelled = manifests.labelled(SPLIT)
-    assert again == replace(labelled, galleries=again.galleries)
-    assert [query.change for query in again.queries] == ["object", "temporal", "temporal"]
+@pytest.mark.parametrize("source_in_gallery", [False, True])
+def test_a_split_comes_back_with_its_galleries(source_in_gallery: bool, tmp_path: Path) -> None:
+    split = replace(SPLIT, gallery="global_targets", source_in_gallery=source_in_gallery)
+    again = written(tmp_path, split)
+    assert again == replace(split, galleries=again.galleries)
     rows = files.read_rows(tmp_path / "galleries.parquet", files.kind_of(tmp_path / "galleries.parquet"))
-    for name in (*NAMES, *SPLIT.galleries):
-        for number, members in enumerate(gallery(SPLIT, name, deduplicate=deduplicate)):
-            held: set[int] = set()
-            for row in sorted((row for row in rows if row.gallery == name), key=lambda row: not row.included):
-                if row.query_id in (None, str(number)):
-                    own = {*range(row.first_row, row.end_row)}
-                    held = held | own if row.included else held - own
-            assert held == {*members}, (name, number)
-    if not deduplicate:
-        assert {name: list(map(tuple, rows)) for name, rows in again.galleries.items()} == {
-            name: list(rows) for name, rows in SPLIT.galleries.items()
-        }
+    assert {row.gallery for row in rows} == {"local_official", "global_official", "local_released", "local_full"}
+    for name in ("local_released", "local_full", *SPLIT.galleries):
+        shared = {number for row in rows if row.gallery == name and row.query_id is None for number in row.rows}
+        held = {row.query_id: shared ^ {*row.rows} for row in rows if row.gallery == name and row.query_id is not None}
+        expected = SPLIT.galleries.get(name) or gallery(SPLIT, name)
+        assert held == {str(number): {*members} for number, members in enumerate(expected)}
+    assert {name: list(map(tuple, rows)) for name, rows in again.galleries.items()} == {
+        name: list(rows) for name, rows in SPLIT.galleries.items()
+    }
     about = files.read_metadata(tmp_path / "queries.parquet")
-    assert about["odd"]["only_own_target"] == 1
     assert about["sources"]["instruction"] == {"official": 1, "": 2}
     assert {comparison["given"] for comparison in about["official"]} == {*SPLIT.galleries}
 
@@ -97,7 +92,7 @@ def test_what_is_missing_is_in_no_gallery_and_asks_nothing() -> None:
     assert [row.clip_id for row in part.pool] == ["a", "b", "c", "e", "f"]
     assert [query.target_ids for query in part.queries] == [("b",), ("b",), ("b",)]
     assert part.blocks == {"b": (3,)}
-    assert part.galleries["local_official"] == [(1,), (1,), (0,)]
+    assert [*map(tuple, part.galleries["local_official"])] == [(1,), (1,), (0,)]
     assert [query.query_id for query in manifests.restricted(SPLIT, frozenset("abcde"), frozenset("1")).queries] == [
         "1"
     ]
@@ -130,7 +125,7 @@ def clip_features(*names: str) -> Any:
     return StoredFeatures(Path(), names, np.eye(8, dtype=np.float32)[["abcdefgh".index(name) for name in names]])
 
 
-HOW = '{"deduplicate":false,"frames":"mean","shortlist":15}'
+HOW = '{"frames":"mean","shortlist":15}'
 RUN = Run(
     dataset="data",
     direction="composed",
@@ -155,7 +150,8 @@ WAYS = {
 
 
 def job(runner: Any, names: str = "abcdef", split: Split = SPLIT, clips: Any = None, **more: Any) -> Any:
-    model = SimpleNamespace(sha256="sum", architecture=None)
+    texts = SimpleNamespace(truncated=lambda lines: sum(line.startswith("to") for line in lines), most_tokens=77)
+    model = SimpleNamespace(sha256="sum", architecture=None, texts=texts)
     return runner.ComposedJob(model, split, clips or clip_features(*names), WAYS, json.loads(HOW), **more)
 
 

@@ -92,7 +92,7 @@ def test_multiple_choice_is_accuracy_among_a_querys_own_items(capsys: pytest.Cap
     assert results["queries"].to_dict() == {"none": 5, "query": 5, "gallery": 1}  # one that lacks a choice is missing
     assert results["hub_skewness"].isna().all()
     page = Path("out/report.html").read_text()
-    assert "No published number is of what was run here." in page
+    assert "No published table reports this experiment, so no number is compared." in page
     # The best caption of clip 1 is that of clip 0, which is none of its choices.
     scores = EYE[[1, 0, 2, 3, 4, 5]] + EYE / 2
     np.savez("s.npz", queries=np.array(IDS), gallery=np.array(IDS), similarities=scores)

@@ -133,7 +133,7 @@ def features(corpus: Corpus, model: Path) -> Path:
     """What `perturb encode` makes of the manifests, and of the parts that `tta_<dataset>` leaves."""
     paths = [str(corpus.folder / name) for name in ("manifests", "work/data/msrvtt_p")]
     output = corpus.folder / "features"
-    assert main(["encode", *paths, "--pretrained", str(model), "--num-frames", "3", "-o", str(output)]) == 0
+    assert main(["encode", *paths, "--model", str(model), "--num-frames", "3", "-o", str(output)]) == 0
     return output
 
 
@@ -170,7 +170,7 @@ def evaluated(corpus: Corpus, model: Path, direction: str) -> tuple[list[ResultR
 def test_features_of_two_models_share_no_folder(
     corpus: Corpus, model: Path, features: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["encode", str(corpus.folder / "manifests"), "--pretrained", str(model), "-o", str(features)]
+    words = ["encode", str(corpus.folder / "manifests"), "--model", str(model), "-o", str(features)]
     assert main([*words, "--num-frames", "2"]) == 1
     assert "captions/clean.npz is of another model or number of frames: delete" in capsys.readouterr().err
 

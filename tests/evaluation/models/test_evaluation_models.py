@@ -23,7 +23,7 @@ from tta_models import pooling_state, tiny_clip
 
 from perturbations import tta
 from perturbations.base.errors import ConfigError
-from perturbations.evaluation.backbones import backbone_registry
+from perturbations.evaluation import backbones
 from perturbations.evaluation.models import encoder_loading, openai_names, preprocessing
 from perturbations.manifest.rows import CompleteSource
 from perturbations.tta import inputs, towers
@@ -67,9 +67,7 @@ def load(folder: Path, checkpoint: Path | None = None) -> encoder_loading.Loaded
 
 
 def test_every_supported_architecture_is_tested() -> None:
-    assert (
-        set(SAVED) == {*PROCESSORS, "videoprism"} == set(backbone_registry.backbones())
-    )  # its processor needs torchvision
+    assert set(SAVED) == {*PROCESSORS, "videoprism"} == set(backbones.backbones())  # its processor needs torchvision
 
 
 @pytest.mark.parametrize("kind", PROCESSORS)
@@ -139,7 +137,7 @@ def test_every_architecture_goes_through_the_whole_runner(
 def test_a_backbone_can_do_what_its_entry_says(
     kind: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declared = backbone_registry.backbone(kind, "here")
+    declared = backbones.backbone(kind, "here")
     model = getattr(transformers, declared.model_class).from_pretrained(folders[kind])
     model.config.vision_config.hidden_act = "quick_gelu"
     monkeypatch.setattr(towers, "SMALLEST_WIDTH", 1)

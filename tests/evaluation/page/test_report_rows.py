@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import synthetic_results as synthetic
 from copies import ROOT
@@ -36,7 +38,7 @@ from perturbations.base.records import canonical
 from perturbations.composed.split import COMPOSED_QUERIES, POOL, ComposedQuery, PoolClip
 from perturbations.evaluation.page import curves, evaluation_page, scores
 from perturbations.evaluation.page import displayed_names as names_of
-from perturbations.evaluation.result_rows import RANKS, RankRow, ResultRow
+from perturbations.evaluation.result_rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
 from perturbations.retrieval.bootstrap import share_interval
 from perturbations.suites import suite_registry
@@ -95,7 +97,7 @@ def test_rows_of_several_models_lie_in_one_file_or_in_several(tmp_path: Path) ->
     content = page_of(tmp_path, results=paths)
     assert f"demo, {V2T}, mlvp: R@1 against severity, 0 is clean." in content.text
     assert "No intervals for clip4clip-b16-qs, clip4clip-b32-qs, xpool-b32-qgs_cross: no ranks.parquet" in content.text
-    assert "≈: best" not in content.text, "nobody evaluated with their ranks"
+    assert "≈: the best" not in content.text, "nobody evaluated with their ranks"
     assert page_of(tmp_path, UNUSUAL["models"]).tables == content.tables
     labels = [replace(row, label="HAT-VTR") if row.method == "hatvtr" else row for row in settings()]
     with pytest.raises(ManifestError, match="two settings of a method with one label"):
@@ -105,7 +107,7 @@ def test_rows_of_several_models_lie_in_one_file_or_in_several(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({}, "hold the run demo, clip4clip-b32-qs-0a0a0a0a, v2t none clean/clean 0, none, seed 42 twice"),
+        ({}, "hold the run demo, clip4clip-b32-qs-0a0a0a0a, v2t none clean/clean 0, no adaptation, seed 42 twice"),
         ({"seed": 7, "checkpoint_sha256": "other"}, "have different weights"),
         ({"seed": 7, "settings": '{"steps":1}'}, "have different settings"),
     ],
@@ -172,7 +174,7 @@ def test_lines_of_curves_are_told_apart_where_there_are_many(tmp_path: Path) -> 
     known = ["none", *(name for name in methods.methods() if name != "none" and not names_of.needs_all_queries(name))]
     r1 = {name: 40.0 + place for place, name in enumerate(known)} | {"dsl": 90.0}
     page_of(tmp_path, [row for key in (B16, B32) for row in of_model(key, r1)])
-    (path,) = tmp_path.glob("report.tables/*.svg")
+    (path,) = tmp_path.glob("report.tables/*against*.svg")
     names = [label for label in re.findall(r">([^<>]*)</text>", path.read_text()) if label.startswith("clip4clip")]
     best = [names_of.method_label(name) for name in names_of.in_order(["none", *known[-5:]])]
     assert names == [f"{key.rpartition('-')[0]}, {name}" for key in (B16, B32) for name in best]
@@ -184,7 +186,7 @@ def test_what_changes_nothing_is_one_sentence(tmp_path: Path) -> None:
     assert [line for line in content.tables[MLVP] if line[0][0] == "SAR"] == [
         [("SAR", ""), ("40.0", "u"), ("30.0", "u")]
     ]
-    assert "As none in every column: SAR." in content.text
+    assert "SAR equals &#34;no adaptation&#34; in every column." in content.text
     none = page_of(tmp_path, [result("none", 40.0), result("none", 40.0, clean_recall_at_1=40.0, **FOG)])
     assert "a loss of 0.0 points." in none.text
 
@@ -275,7 +277,9 @@ def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_
         if where in content.tables:
             table = content.tables[where]
             assert [text for row in table[:-3] for text, _ in row][-1] == "fog"
-            assert [line[0][0] for line in table[-3:]] == ["none, published", "none, ours", "none, difference"]
+            assert [line[0][0] for line in table[-3:]] == [
+                f"no adaptation, {line}" for line in ("published", "ours", "difference")
+            ]
             assert [line[-1][0] for line in table[-3:]] == ["26.7", "30.0", "(+3.3)" if changed else "+3.3"]
     assert "Published values" not in page_of(tmp_path, [result("none", 1.0)]).headings
 
@@ -353,3 +357,17 @@ def test_a_few_composed_queries_are_shown_with_what_was_retrieved(tmp_path: Path
     assert "evaluation.top_k" not in content.text
     files.write(paths["ranks"][0], RANKS, [replace(row, retrieved=None) for row in ranks], {"root": "."})
     assert "evaluation.top_k keeps what is retrieved first" in page_of(tmp_path, rows, **paths).text
+
+
+@pytest.mark.parametrize("kind", [RESULTS, RANKS], ids=lambda kind: kind.name)
+def test_rows_from_before_names_changed_are_refused_by_name(tmp_path: Path, kind: Any) -> None:
+    """Their column `model` held the pooling: read as it stands, it would mean another thing."""
+    schema = files.schema_of(kind).append(pa.field("pretrained", pa.string()))
+    path = tmp_path / "old.parquet"
+    with pq.ParquetWriter(path, schema, store_schema=False) as writer:
+        writer.write_table(schema.empty_table())
+        about = {"kind": kind.name, "schema_version": files.SCHEMA_VERSION, "rows": 0}
+        writer.add_key_value_metadata({"perturbations": json.dumps(about), "sha256": "0" * 64})
+    files.write_sha256(path)
+    with pytest.raises(ManifestError, match="'pretrained', which is `model` since 1.0.*: evaluate again"):
+        files.read_rows(path, kind)

@@ -106,17 +106,17 @@ def test_jobs_of_methods_that_need_a_bank_get_it(job: _Place, modality: str) -> 
 
 @pytest.mark.parametrize("name", ["fine tuned.pt", "quo'te\"s.pt", "$(touch pwned).pt"])
 def test_a_model_is_the_demo_s_encoder_or_a_named_one(tmp_path: Path, name: str) -> None:
-    assert evaluation_paths.model_inputs(configured()) == {"pretrained": "work/demo_encoder"}
+    assert evaluation_paths.model_inputs(configured()) == {"model": "work/demo_encoder"}
     assert loaded_model(configured(), None)["pretrained"] == "work/demo_encoder"
     checkpoint = tmp_path / name
     checkpoint.touch()
-    settings = configured(evaluation={"pretrained": "some/model", "checkpoint": str(checkpoint)})
+    settings = configured(evaluation={"model": "some/model", "checkpoint": str(checkpoint)})
     assert evaluation_paths.model_inputs(settings) == {"checkpoint": str(checkpoint)}
     given = loaded_model(settings, None)
     assert (given["pretrained"], given["checkpoint"]) == ("some/model", str(checkpoint))
     braces = checkpoint.rename(tmp_path / "{dataset}.pt")
     with pytest.raises(ConfigError, match=r"evaluation\.checkpoint: rename"):
-        evaluation_paths.model_inputs(configured(evaluation={"pretrained": "m", "checkpoint": str(braces)}))
+        evaluation_paths.model_inputs(configured(evaluation={"model": "m", "checkpoint": str(braces)}))
 
 
 def test_results_have_one_part_per_job() -> None:
@@ -214,14 +214,14 @@ def test_every_model_has_its_own_key(tmp_path: Path) -> None:
         (tmp_path / folder / "model_best.pth").touch()
     models: list[dict[str, object]] = [
         {},
-        {"pretrained": "openai/clip-vit-base-patch32"},
-        {"pretrained": "openai/clip-vit-base-patch16"},
-        {"pretrained": "/models/a b{c}/$(x)"},
-        {"pretrained": "p", "setting": "qgs_zero_shot"},
-        {"pretrained": "p", "num_frames": 8},
-        *({"pretrained": "p", "checkpoint": str(tmp_path / name / "model_best.pth")} for name in ("msrvtt", "lsmdc")),
-        {"pretrained": "p", "model": "xpool", "checkpoint": str(tmp_path / "msrvtt/model_best.pth")},
-        {"pretrained": "p", "model": "xpool", "checkpoint": str(tmp_path / "msrvtt/model_best.pth"), "setting": "qs"},
+        {"model": "openai/clip-vit-base-patch32"},
+        {"model": "openai/clip-vit-base-patch16"},
+        {"model": "/models/a b{c}/$(x)"},
+        {"model": "p", "setting": "qgs_zero_shot"},
+        {"model": "p", "num_frames": 8},
+        *({"model": "p", "checkpoint": str(tmp_path / name / "model_best.pth")} for name in ("msrvtt", "lsmdc")),
+        {"model": "p", "pooling": "xpool", "checkpoint": str(tmp_path / "msrvtt/model_best.pth")},
+        {"model": "p", "pooling": "xpool", "checkpoint": str(tmp_path / "msrvtt/model_best.pth"), "setting": "qs"},
     ]
     keys = [evaluation.model_key(configured(evaluation=model)) for model in models]
     assert len(set(keys)) == len(models) - 1  # the last only writes the default out

@@ -81,7 +81,7 @@ def test_the_settings_of_ablations_are_of_one_corpus_and_run_once() -> None:
     assert {method for method, _ in set.intersection(*settings)} >= {"none", "hatvtr"}
     assert evaluation.model_key(tables[0]) == evaluation.model_key(tables[3])
     labels = [entry.label for entry in tables[2].evaluation.method_settings()]
-    assert labels[:3] == ["none", "alpha 10, beta 10", "alpha 10, beta 100"]
+    assert labels[:3] == ["no adaptation", "alpha 10, beta 10", "alpha 10, beta 100"]
 
 
 def test_keys_beside_a_protocol_replace_its_own() -> None:
@@ -101,14 +101,12 @@ PLAN = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
 def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
     raw = {"datasets": {"own": OWN, "demo": {"adapter": "demo"}}}
     given = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_1"}})
-    with pytest.raises(
-        ConfigError, match=r"evaluation.pretrained: .* needs a CLIP model(.|\n)*evaluation.checkpoint: "
-    ):
+    with pytest.raises(ConfigError, match=r"evaluation.model: .* needs a CLIP model(.|\n)*evaluation.checkpoint: "):
         evaluation_paths.results(given, "own", "adaptation", lambda name: PLAN, lambda name: ())
     assert evaluation_paths.results(
         given, "demo", "adaptation", lambda name: PLAN, lambda name: ()
     ).files  # clips that anybody has
-    named = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_5", "pretrained": "openai/clip"}})
+    named = config_file.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_5", "model": "openai/clip"}})
     assert evaluation_paths.results(named, "own", "evaluation", lambda name: PLAN, lambda name: ()).files
 
 
@@ -146,7 +144,7 @@ def test_donors_and_banks_are_other_datasets_where_they_are_used(
             "twin": OWN | {"videos": "elsewhere"},
         },
         "suites": {"mlvp": {"perturbations": perturbations}, "mm_robustness": NAMED},
-        "evaluation": {"protocol": name, "pretrained": "/clip", "checkpoint": __file__, **beside},
+        "evaluation": {"protocol": name, "model": "/clip", "checkpoint": __file__, **beside},
     }
     given = config_file.parse(raw)
     if lacks:
@@ -168,7 +166,7 @@ def test_all_are_listed_by_paper(capsys: pytest.CaptureFixture[str], monkeypatch
         assert main(command) == 0
         own = " ".join(capsys.readouterr().out.split())
         assert own.startswith("hat_vtr_table_1: HAT-VTR (MLVP) paper: hat_vtr")
-        assert re.search(r"needs: \{?pretrained: '?a CLIP model", own)
+        assert re.search(r"needs: \{?model: '?a CLIP model", own)
     assert main(["list", "protocols", "hat_vtr_table_99"]) == 1
 
 

@@ -133,9 +133,9 @@ def test_an_interrupted_job_goes_on_where_it_was(
     again = run(settings, model, rows, tmp_path)
     assert again[1] == whole[1]
     assert run(settings, model, rows, tmp_path) == again
-    assert runs == ["none", "TCR", "HAT-VTR", "HAT-VTR"]
+    assert runs == ["no adaptation", "TCR", "HAT-VTR", "HAT-VTR"]
     run([replace(own, steps=2) for own in settings], model, rows, tmp_path)
-    assert runs[4:] == ["none", "TCR", "HAT-VTR"], "what changes a result runs again"
+    assert runs[4:] == ["no adaptation", "TCR", "HAT-VTR"], "what changes a result runs again"
 
 
 def test_clips_are_read_once_for_all_methods_and_give_the_ranks_of_each_method_alone(

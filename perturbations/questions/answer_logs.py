@@ -71,13 +71,13 @@ class Questions:
             names.append((str(own.get("video_name")), str(own.get("question"))))
         names += record["submission"] if isinstance(record.get("submission"), dict) else []  # {q_uid: option}
         for name in names:
-            if len(found := self._known.get(name, [])) == 1:
-                return found[0]
+            if len(rows := self._known.get(name, [])) == 1:
+                return rows[0]
         place = _as_number(record.get("doc_id", record.get("index")))
-        found = self._known.get((task.removeprefix("mvbench_") if task.startswith("mvbench_") else "", place), [])
-        if "question_id" in record or len(found) != 1:
+        rows = self._known.get((task.removeprefix("mvbench_") if task.startswith("mvbench_") else "", place), [])
+        if "question_id" in record or len(rows) != 1:
             return None
-        (row,), target = found, str(record.get("target", record.get("answer", ""))).strip()
+        (row,), target = rows, str(record.get("target", record.get("answer", ""))).strip()
         if target and target not in (LETTERS[row.answer], str(row.answer), row.options[row.answer]):
             raise ConfigError(
                 f"question {place} of the log has the answer {short(target)}, and row {place} of {self.path} has "
@@ -107,7 +107,7 @@ def read(
     logs = [_opened(path) for path in _files(paths)]
     _check_caches(logs, cells)
     rows: dict[tuple[object, ...], tuple[AnswerRow, str]] = {}
-    said: dict[str, list[str]] = defaultdict(list)
+    notes: dict[str, list[str]] = defaultdict(list)
     for log in logs:
         of_file, name = _given(cells, log.path), _given(models, log.path)
         for where, record in log.records:
@@ -116,7 +116,7 @@ def read(
             _check_table(own, questions, place)
             question = questions.named(own if _is_own(own) else record, log.task)
             if question is None:
-                said[_STRANGE].append(f"{short(str(own.get('question_id', record.get('doc_id'))))} ({place})")
+                notes[_STRANGE].append(f"{short(str(own.get('question_id', record.get('doc_id'))))} ({place})")
                 continue
             cell = _cell(own, of_file, named, log.path, place)
             model = name or str(own.get("model") or "").strip() or log.model
@@ -138,16 +138,16 @@ def read(
             known = rows.setdefault((row.model, row.budget, *cell, row.question_id), (row, place))
             if known[0] is not row:
                 _check_same(known, row, place, log.path)
-                said[_TWICE].append(f"{row.question_id} ({place})")
+                notes[_TWICE].append(f"{row.question_id} ({place})")
                 continue
             if option is None:
-                said[_UNPARSED].append(f"{short(response)} ({place})")
+                notes[_UNPARSED].append(f"{short(response)} ({place})")
             if row.reported_score is not None and (row.reported_score > 0) != row.correct:
-                said[_OTHERWISE].append(f"{row.question_id}: {short(response)} ({place})")
+                notes[_OTHERWISE].append(f"{row.question_id}: {short(response)} ({place})")
     if not rows:
         raise ConfigError(f"no answers to questions of {questions.path} in {', '.join(map(str, paths))}")
-    for what, found in said.items():
-        _log.warning("%s %s: %s", shown.plural(len(found), "answer"), what, "; ".join(shown.first_of(found, _SHOWN)))
+    for what, places in notes.items():
+        _log.warning("%s %s: %s", shown.plural(len(places), "answer"), what, "; ".join(shown.first_of(places, _SHOWN)))
     return [row for row, _ in rows.values()]
 
 
@@ -162,7 +162,7 @@ _OTHERWISE = "scored otherwise by the harness, whose score is kept as reported_s
 
 def _files(paths: Sequence[Path]) -> list[Path]:
     """The files of answers, of folders those of harnesses; a file that two names link to is read once."""
-    found: dict[Path, Path] = {}
+    files: dict[Path, Path] = {}
     for path in paths:
         if path.is_dir():
             members = sorted(member for pattern in _HARNESS_TABLES for member in path.rglob(pattern))
@@ -174,8 +174,8 @@ def _files(paths: Sequence[Path]) -> list[Path]:
         else:
             raise ConfigError(f"{path}: no such file or folder")
         for member in members:
-            found.setdefault(member.resolve(), member)
-    return list(found.values())
+            files.setdefault(member.resolve(), member)
+    return list(files.values())
 
 
 def _opened(path: Path) -> _Log:
@@ -348,9 +348,9 @@ def _check_caches(logs: Sequence[_Log], cells: Mapping[Path, CellKey]) -> None:
         given = _given(cells, log.path)
         if log.cache and is_official and given is not None:
             cells_of[log.cache, log.task].setdefault(given, log.path)
-    for (cache, task), found in cells_of.items():
-        if len(found) > 1:
-            names = " and ".join(f"{cell.name} ({path})" for cell, path in found.items())
+    for (cache, task), paths in cells_of.items():
+        if len(paths) > 1:
+            names = " and ".join(f"{cell.name} ({path})" for cell, path in paths.items())
             raise ConfigError(
                 f"{task} ran with --use_cache {cache} in {names}: lmms-eval's cache does not tell videos apart, so "
                 "answers may be those of another cell: run them again, each cell with a cache of its own or none"

@@ -18,13 +18,13 @@ from perturbations.base.progress import Tick, logged
 from perturbations.corpus import verification
 from perturbations.corpus.plan.recipe import parse
 from perturbations.corpus.render.clean_clips import source_of
+from perturbations.corpus.row_checks import Finding, finding_of, name_of, values
 from perturbations.corpus.store import clip_rows, stored_clip
-from perturbations.corpus.verification import Finding, name_of, values
 from perturbations.exports import export_folder, recipe_export
 from perturbations.manifest import files, locations, manifest_paths
-from perturbations.manifest.files import stored
 from perturbations.manifest.row_kinds import FILES
 from perturbations.manifest.rows import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
+from perturbations.manifest.stored_rows import stored
 from perturbations.media import sound
 
 _log = logging.getLogger("perturbations")
@@ -64,7 +64,7 @@ def regenerate(
     outcomes = verification.in_parallel(make, located[videos].taken(complete), jobs)
     for row, (columns, is_new, problem) in logged(outcomes, len(complete), "videos regenerated"):
         if problem:
-            findings.append(verification.finding_of(published, problem, name_of(row, VIDEOS.key)))
+            findings.append(finding_of(published, problem, name_of(row, VIDEOS.key)))
         else:
             counts["made" if is_new else "kept"] += 1
             changed |= {values(row, VIDEOS.key): columns} if columns else {}
