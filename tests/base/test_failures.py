@@ -217,7 +217,7 @@ with storage.one_job(Path(sys.argv[1])):
 def holder(journal: Path) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", HOLDER, str(journal)]
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
 
 @pytest.mark.parametrize("end", ["finished", "killed"])
@@ -227,9 +227,8 @@ def test_a_second_job_waits_for_the_first(end: str, tmp_path: Path) -> None:
         assert first.stdout is not None
         assert first.stdout.readline() == "held\n"
         waiting = holder(journal)
-        assert waiting.stderr is not None
         assert waiting.stdout is not None
-        assert "another job works on this shard: waiting for it" in waiting.stderr.readline()
+        assert "another job works on this shard: waiting for it" in waiting.stdout.readline()
         assert waiting.poll() is None
         if end == "killed":
             first.kill()

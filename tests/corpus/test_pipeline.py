@@ -206,12 +206,12 @@ def test_twelve_stored_frames_are_those_that_the_papers_models_read(key: str, nu
 @pytest.mark.parametrize("key", KEYS)
 def test_the_high_profile_keeps_40_db_and_a_row_differs_by_its_key(key: str, tmp_path: Path) -> None:
     path = clips.write_scene(tmp_path / "clip.mp4", scene(10, 48, 64))
-    entry = suite_registry.get(key)
-    first, other_seed = (
-        made_row(key, entry.severities[-1], HIGH, path, tmp_path / str(seed), seed=seed) for seed in (0, 1)
-    )
-    assert first.storage_psnr_db >= 40
+    severities = suite_registry.get(key).severities[2::2] or (1,)  # the 3rd and the 5th
+    first, *_ = rows = [made_row(key, severity, HIGH, path, tmp_path / str(severity)) for severity in severities]
+    assert all(row.storage_psnr_db >= 40 for row in rows)
+    other_seed = made_row(key, severities[0], HIGH, path, tmp_path / "other", seed=1)
     assert other_seed.recipe_id != first.recipe_id
+    entry = suite_registry.get(key)
     random = entry.realization is not None
     if entry.guide == "style":  # the seed chooses the style, which may be the same one
         assert (other_seed.frames_sha256 != first.frames_sha256) == (other_seed.guide != first.guide)

@@ -396,6 +396,7 @@ def test_what_disturbs_is_found_and_deleted_and_made_again_in_one_run(
     DISTURBANCES[name](corpus)
     assert main(["verify"]) == 1
     assert main(["verify", "--delete"]) == 1
+    assert not any(path.is_symlink() for path in Path("corpora").rglob("*"))
     if (start := left()) in mended:
         return
     targets = TARGETS if "mlvp" in corpus.config["suites"] else TARGETS[1:]
@@ -564,6 +565,24 @@ def test_what_is_not_of_its_recipe_is_found_by_making_it_again(corpus: Project) 
     corpus.snakemake(*TARGETS)
     assert written_since(held) == {row.path}
     assert contents() == before
+
+
+OF_ITSELF = {
+    "a row is there twice": "the row is there twice",
+    "a row is missing": "the row is missing",
+    "a row of no clip": "it is not listed as complete",
+    "a caption's row is missing": "the row is missing",
+    "another dataset": "it has rows of the dataset 'other'",
+}
+
+
+@pytest.mark.parametrize("name", OF_ITSELF)
+def test_an_edited_manifest_is_found_by_itself(name: str, corpus: Project) -> None:
+    """Also where the run's record of its hash says what it is now."""
+    DISTURBANCES[name](corpus)
+    for path in (MANIFEST, TEXT_MANIFEST):
+        recorded(path)
+    assert [line for line in findings() if OF_ITSELF[name] in line]
 
 
 def test_a_manifest_says_how_many_items_were_listed(corpus: Project) -> None:
