@@ -14,11 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from perturbations.base import progress, shown
 from perturbations.corpus import slurm_site
+
+if TYPE_CHECKING:
+    import psutil
 
 _EVERY_S = 30.0
 """Seconds between two looks."""
@@ -179,6 +181,8 @@ class Watch:
 
     def _note_lost(self, rows: Sequence[_Row], active: Sequence[_Row]) -> None:
         """End a run that has started jobs, and for which nothing works or waits any more, in Slurm or here."""
+        import psutil  # each job of Snakemake imports this module, and only the run itself watches
+
         idle = self._has_begun and not active and not any(map(_works, psutil.Process().children()))
         self._lost_looks = self._lost_looks + 1 if idle else 0
         if self._lost_looks * self._every_s > 2 * _PLUGIN_EVERY_S:
@@ -203,6 +207,8 @@ def _advice(reason: str, rule: str) -> tuple[str, str]:
 
 def _works(process: psutil.Process) -> bool:
     """Whether a child of Snakemake is a job, not a command of Slurm."""
+    import psutil
+
     try:
         return process.name() not in {"squeue", "sacct", "scontrol", "scancel", "sbatch"}
     except psutil.Error:

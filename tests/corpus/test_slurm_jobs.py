@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from slurm_answers import write_commands
 
@@ -128,7 +129,7 @@ def test_a_squeue_that_fails_is_said_once(run: Run, tmp_path: Path, monkeypatch:
 def test_a_run_ends_whose_jobs_have_all_ended_unseen(
     rows: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_jobs.psutil, "Process", lambda: SimpleNamespace(children=list))
+    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(children=list))
     run.look(*rows, times=30)
     assert run.stopped == [], "it has not begun"
     run.watch.begin()
@@ -139,7 +140,7 @@ def test_a_run_ends_whose_jobs_have_all_ended_unseen(
     (error,) = run.stopped
     assert ("7 CANCELLED, 8 COMPLETED" if rows else "7 forgotten, 8 forgotten") in error
     local = SimpleNamespace(name=lambda: "python")
-    monkeypatch.setattr(slurm_jobs.psutil, "Process", lambda: SimpleNamespace(children=lambda: [local]))
+    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(children=lambda: [local]))
     run.look(*rows, times=30)
     assert len(run.stopped) == 1, "a job on this machine works"
 
