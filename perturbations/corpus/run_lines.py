@@ -95,8 +95,8 @@ class RunLines(logging.Handler):
         if message.startswith(_RUN):
             self._watch = slurm_jobs.Watch(message.removeprefix(_RUN), self._print, self._stop)
             self._watch.start()
-        elif self._watch and (submitted := _SUBMITTED.match(message)):
-            self._watch.submitted(submitted[2], self._logs.get(submitted[1], SubmittedJob("a group", ())))
+        elif self._watch and (submitted := _SUBMITTED.match(message)) and submitted[1] in self._logs:
+            self._watch.submitted(submitted[2], self._logs[submitted[1]])
 
     def _print(self, line: str) -> None:
         self._last_s = time.monotonic()

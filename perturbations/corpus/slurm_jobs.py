@@ -28,6 +28,9 @@ _EVERY_S = 30.0
 _PLUGIN_EVERY_S = 180.0
 """The most seconds between two looks of the plugin."""
 
+_GROUP = "a group"
+"""In the place of a rule, for what was submitted for several jobs."""
+
 _FORM = "%i|%T|%P|%l|%m|%C|%r"
 
 _LESS = "--set-resources {rule}:mem_mb=MB, --set-threads {rule}=CPUS, smaller groups, or another slurm_partition"
@@ -153,13 +156,14 @@ class Watch:
         return lines and [_Row(*line.split("|", 6)) for line in lines if line.count("|") >= 6]
 
     def _rule(self, job_id: str) -> str:
-        return self._jobs[job_id].rule if job_id in self._jobs else "a group"
+        return self._jobs[job_id].rule if job_id in self._jobs else _GROUP
 
     def _tell(self, rule: str, reason: str, rows: Sequence[_Row]) -> None:
         """Say why jobs of a rule wait, in their logs too; cancel those that can never start."""
         advice, kind = _advice(reason, rule)
         first, ids = rows[0], [row.job_id for row in rows]
-        asks = f"a job asks for {first.time} hours, {first.memory} and {first.cpus} CPUs of partition {first.partition}"
+        amount = f"a time of {first.time}, {first.memory} and {first.cpus} CPUs"
+        asks = f"a job asks for {amount} of partition {first.partition}"
         text = {
             "never": f"cannot start, {reason}: {asks}: {advice}; cancelled",
             "held": f"held, {reason}: {advice} ({' '.join(ids)})",
@@ -199,7 +203,7 @@ def _advice(reason: str, rule: str) -> tuple[str, str]:
     """What to do about a reason, and its kind: never, held, waits, or an empty text for ordinary waiting."""
     for pattern, advice in _NEVER.items():
         if re.fullmatch(pattern, reason):
-            return advice.format(rule=rule), "never"
+            return advice.format(rule="RULE" if rule == _GROUP else rule), "never"
     if re.fullmatch(_HELD, reason):
         return "scontrol release, or scancel, by whoever held it", "held"
     return "", "" if reason in _ORDINARY else "waits"

@@ -71,7 +71,7 @@ def test_a_job_that_can_never_start_is_cancelled_with_its_reason(reason: str, ke
     assert run.printed == [], "it may have come to the queue just now"
     run.look(RUNNING, waiting, times=3)
     (line,) = run.printed
-    asks = f"cannot start, {reason}: a job asks for 2:00:00 hours, 3000M and 1 CPUs of partition short: "
+    asks = f"cannot start, {reason}: a job asks for a time of 2:00:00, 3000M and 1 CPUs of partition short: "
     assert line.startswith(f"1 job of texts in Slurm: {asks}")
     assert key in line
     assert run.cancelled() == ["scancel 7"]
@@ -113,6 +113,13 @@ def test_jobs_of_the_same_rule_and_reason_are_one_line(run: Run) -> None:
     run.look(*(f"{number}|PENDING|short|2:00:00|1M|1|PartitionTimeLimit" for number in (7, 8)), times=2)
     assert [line.split(":")[0] for line in run.printed] == ["2 jobs of texts in Slurm"]
     assert run.cancelled() == ["scancel 7 8"]
+
+
+def test_a_group_of_jobs_has_no_rule_to_name(run: Run) -> None:
+    run.look("9|PENDING|main|2:00:00|1M|64|PartitionConfig", times=2)
+    (line,) = run.printed
+    assert line.startswith("1 job of a group in Slurm: cannot start, PartitionConfig: ")
+    assert "--set-resources RULE:mem_mb=MB" in line
 
 
 def test_a_squeue_that_fails_is_said_once(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
