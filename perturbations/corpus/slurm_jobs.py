@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perturbations.base import progress, shown
 from perturbations.corpus import slurm_site
@@ -153,7 +153,7 @@ class Watch:
         self._failed_looks = self._failed_looks + 1 if lines is None else 0
         if self._failed_looks == 2:
             self._say(f"Slurm does not answer, and the run waits until it does: {' '.join(error.split())}")
-        return lines and [_Row(*line.split("|", 6)) for line in lines if line.count("|") >= 6]
+        return None if lines is None else [_Row(*line.split("|", 6)) for line in lines if line.count("|") >= 6]
 
     def _rule(self, job_id: str) -> str:
         return self._jobs[job_id].rule if job_id in self._jobs else _GROUP
@@ -225,7 +225,7 @@ def let_plugin_look_every(seconds: float) -> None:
 
     sleep = Executor.sleep
 
-    async def sleep_shortly(self: Executor) -> None:
+    async def sleep_shortly(self: Any) -> None:
         self.next_seconds_between_status_checks = min(self.next_seconds_between_status_checks, seconds)
         await sleep(self)
 
