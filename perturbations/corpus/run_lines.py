@@ -81,7 +81,7 @@ class RunLines(logging.Handler):
             self._before[job_id] = [_state(log) for log in fields["log"]]
         elif event == "job_error":
             # A job that never ran has left the log of an earlier one.
-            before = self._before.get(str(fields.get("jobid")), ())
+            before: Sequence[_LogState | None] = self._before.get(str(fields.get("jobid")), ())
             written = [log for log in fields["log"] if (_state(log) or log) not in before]
             reason = _reason(fields["rule_name"], fields["log"], written, fields["rule_msg"] or "")
             self._print(f"a job of {fields['rule_name']} failed: {shown.line(reason)} ({', '.join(fields['log'])})")
@@ -95,8 +95,8 @@ class RunLines(logging.Handler):
         if message.startswith(_RUN):
             self._watch = slurm_jobs.Watch(message.removeprefix(_RUN), self._print, self._stop)
             self._watch.start()
-        elif self._watch and (submitted := _SUBMITTED.match(message)):
-            self._watch.submitted(submitted[2], self._logs.get(submitted[1], SubmittedJob("a group", ())))
+        elif self._watch and (submitted := _SUBMITTED.match(message)) and submitted[1] in self._logs:
+            self._watch.submitted(submitted[2], self._logs[submitted[1]])
 
     def _print(self, line: str) -> None:
         self._last_s = time.monotonic()

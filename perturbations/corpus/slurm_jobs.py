@@ -14,17 +14,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING, Any
 
 from perturbations.base import progress, shown
 from perturbations.corpus import slurm_site
+
+if TYPE_CHECKING:
+    import psutil
 
 _EVERY_S = 30.0
 """Seconds between two looks."""
 
 _PLUGIN_EVERY_S = 180.0
 """The most seconds between two looks of the plugin."""
+
+_GROUP = "a group"
+"""In the place of a rule, for what was submitted for several jobs."""
 
 _FORM = "%i|%T|%P|%l|%m|%C|%r"
 
@@ -148,16 +153,17 @@ class Watch:
         self._failed_looks = self._failed_looks + 1 if lines is None else 0
         if self._failed_looks == 2:
             self._say(f"Slurm does not answer, and the run waits until it does: {' '.join(error.split())}")
-        return lines and [_Row(*line.split("|", 6)) for line in lines if line.count("|") >= 6]
+        return None if lines is None else [_Row(*line.split("|", 6)) for line in lines if line.count("|") >= 6]
 
     def _rule(self, job_id: str) -> str:
-        return self._jobs[job_id].rule if job_id in self._jobs else "a group"
+        return self._jobs[job_id].rule if job_id in self._jobs else _GROUP
 
     def _tell(self, rule: str, reason: str, rows: Sequence[_Row]) -> None:
         """Say why jobs of a rule wait, in their logs too; cancel those that can never start."""
         advice, kind = _advice(reason, rule)
         first, ids = rows[0], [row.job_id for row in rows]
-        asks = f"a job asks for {first.time} hours, {first.memory} and {first.cpus} CPUs of partition {first.partition}"
+        amount = f"a time of {first.time}, {first.memory} and {first.cpus} CPUs"
+        asks = f"a job asks for {amount} of partition {first.partition}"
         text = {
             "never": f"cannot start, {reason}: {asks}: {advice}; cancelled",
             "held": f"held, {reason}: {advice} ({' '.join(ids)})",
@@ -179,6 +185,8 @@ class Watch:
 
     def _note_lost(self, rows: Sequence[_Row], active: Sequence[_Row]) -> None:
         """End a run that has started jobs, and for which nothing works or waits any more, in Slurm or here."""
+        import psutil  # each job of Snakemake imports this module, and only the run itself watches
+
         idle = self._has_begun and not active and not any(map(_works, psutil.Process().children()))
         self._lost_looks = self._lost_looks + 1 if idle else 0
         if self._lost_looks * self._every_s > 2 * _PLUGIN_EVERY_S:
@@ -195,7 +203,7 @@ def _advice(reason: str, rule: str) -> tuple[str, str]:
     """What to do about a reason, and its kind: never, held, waits, or an empty text for ordinary waiting."""
     for pattern, advice in _NEVER.items():
         if re.fullmatch(pattern, reason):
-            return advice.format(rule=rule), "never"
+            return advice.format(rule="RULE" if rule == _GROUP else rule), "never"
     if re.fullmatch(_HELD, reason):
         return "scontrol release, or scancel, by whoever held it", "held"
     return "", "" if reason in _ORDINARY else "waits"
@@ -203,6 +211,8 @@ def _advice(reason: str, rule: str) -> tuple[str, str]:
 
 def _works(process: psutil.Process) -> bool:
     """Whether a child of Snakemake is a job, not a command of Slurm."""
+    import psutil
+
     try:
         return process.name() not in {"squeue", "sacct", "scontrol", "scancel", "sbatch"}
     except psutil.Error:
@@ -215,7 +225,7 @@ def let_plugin_look_every(seconds: float) -> None:
 
     sleep = Executor.sleep
 
-    async def sleep_shortly(self: Executor) -> None:
+    async def sleep_shortly(self: Any) -> None:
         self.next_seconds_between_status_checks = min(self.next_seconds_between_status_checks, seconds)
         await sleep(self)
 

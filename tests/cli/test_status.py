@@ -289,7 +289,6 @@ sbatch: error: Batch job submission failed: Invalid partition name specified'.
     ("log", "message", "reason"),
     [
         ("50% 1/2\nperturb: no space left\nmore", "SLURM-job '7' failed, SLURM status is: 'FAILED'.", "no space left"),
-        ("50% 1/2\n", "SLURM-job '7' failed, SLURM status is: 'OUT_OF_MEMORY'.", "'OUT_OF_MEMORY'."),
         ("bash: perturb: command not found\n", "", "bash: perturb: command not found"),
         ("", SBATCH, "Invalid partition name specified'."),
     ],

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from slurm_answers import write_commands
 
@@ -70,7 +71,7 @@ def test_a_job_that_can_never_start_is_cancelled_with_its_reason(reason: str, ke
     assert run.printed == [], "it may have come to the queue just now"
     run.look(RUNNING, waiting, times=3)
     (line,) = run.printed
-    asks = f"cannot start, {reason}: a job asks for 2:00:00 hours, 3000M and 1 CPUs of partition short: "
+    asks = f"cannot start, {reason}: a job asks for a time of 2:00:00, 3000M and 1 CPUs of partition short: "
     assert line.startswith(f"1 job of texts in Slurm: {asks}")
     assert key in line
     assert run.cancelled() == ["scancel 7"]
@@ -114,6 +115,13 @@ def test_jobs_of_the_same_rule_and_reason_are_one_line(run: Run) -> None:
     assert run.cancelled() == ["scancel 7 8"]
 
 
+def test_a_group_of_jobs_has_no_rule_to_name(run: Run) -> None:
+    run.look("9|PENDING|main|2:00:00|1M|64|PartitionConfig", times=2)
+    (line,) = run.printed
+    assert line.startswith("1 job of a group in Slurm: cannot start, PartitionConfig: ")
+    assert "--set-resources RULE:mem_mb=MB" in line
+
+
 def test_a_squeue_that_fails_is_said_once(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("squeue", "other"):
         write_commands(tmp_path / "none", monkeypatch, {name: {"nothing": ""}})
@@ -128,7 +136,7 @@ def test_a_squeue_that_fails_is_said_once(run: Run, tmp_path: Path, monkeypatch:
 def test_a_run_ends_whose_jobs_have_all_ended_unseen(
     rows: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_jobs.psutil, "Process", lambda: SimpleNamespace(children=list))
+    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(children=list))
     run.look(*rows, times=30)
     assert run.stopped == [], "it has not begun"
     run.watch.begin()
@@ -139,7 +147,7 @@ def test_a_run_ends_whose_jobs_have_all_ended_unseen(
     (error,) = run.stopped
     assert ("7 CANCELLED, 8 COMPLETED" if rows else "7 forgotten, 8 forgotten") in error
     local = SimpleNamespace(name=lambda: "python")
-    monkeypatch.setattr(slurm_jobs.psutil, "Process", lambda: SimpleNamespace(children=lambda: [local]))
+    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(children=lambda: [local]))
     run.look(*rows, times=30)
     assert len(run.stopped) == 1, "a job on this machine works"
 

@@ -184,7 +184,7 @@ def test_what_waits_or_fails_says_why(cluster: Cluster, tmp_path: Path) -> None:
     assert "held" in project.output_of("status")
     cluster.output("scontrol", "release", job["JobId"])
     printed = run.fail()
-    assert "1 job of texts in Slurm: cannot start, PartitionTimeLimit: a job asks for 2:00:00 hours" in printed
+    assert "1 job of texts in Slurm: cannot start, PartitionTimeLimit: a job asks for a time of 2:00:00" in printed
     status = project.output_of("status")
     assert len(re.findall(r"a job of videos failed: it took more than its memory: .*\(\d+ > 94371840\)", printed)) == 1
     assert "it took more than its memory: " in status
