@@ -311,6 +311,7 @@ _KEYS = {
     "top": "Config",
     "dataset": "Dataset",
     "columns": "ColumnsSection",
+    "query columns": "QueryColumns",
     "suite": "SuiteSection",
     "captions": "Captions",
     "composed": "Composed",

@@ -66,7 +66,8 @@ class ComposedTable(Dataset):
     pool: Path | None = Field(
         None,
         description="a table of all clips (item_id, and perhaps video, start_s, end_s, caption), or a .txt of their "
-        "names, where galleries have more clips than the queries name",
+        "names, where galleries have more clips than the queries name; egocvr: egocvr_data.csv, by default beside the "
+        "annotations",
     )
     categories: tuple[str, ...] | None = Field(None, min_length=1, description="only queries of these categories")
 

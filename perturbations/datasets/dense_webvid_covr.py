@@ -34,6 +34,7 @@ ADAPTER = Adapter(
     settings=ComposedTable,
     queries=entries,
     further_files=further_files,
+    extensions=(".mp4",),
     gallery="global_targets",
     read=read,
 )

@@ -26,6 +26,7 @@ ADAPTER = Adapter(
     annotations="webvid8m-covr_test.csv",
     published="2,556 queries",
     queries=entries,
+    extensions=(".mp4",),
     gallery="global_targets",
     read=read,
 )

@@ -6,6 +6,7 @@ from ast import literal_eval
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import clips
 import pandas as pd
@@ -98,6 +99,47 @@ def test_what_pandas_takes_for_missing_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+class Ranker(Searcher):
+    """A model that ranks the documents that mteb gives it for each query."""
+
+    def search(
+        self, queries: Any, *, hf_subset: str, top_k: int, top_ranked: Any = None, **_: Any
+    ) -> dict[str, dict[str, float]]:
+        scores = super().search(queries, hf_subset=hf_subset, top_k=top_k)
+        return {query: {name: scores[query][name] for name in top_ranked[query]} for query in scores}
+
+
+def test_mteb_ranks_only_the_candidates_of_each_query(tmp_path: Path, mteb: ModuleType, datasets: ModuleType) -> None:
+    """A model to which the query's own clip is the best answer: with it among the candidates, it fails."""
+    place = tmp_path / "manifests/demo"
+    (tmp_path / "clips").mkdir()
+    names = [clip.clip_id for clip in POOL[:3]]
+    sources = [clips.source_row(clips.make(tmp_path / f"clips/{name}.mp4", frames=2), name) for name in names]
+    files.write(
+        place / "sources.parquet", SOURCES, [replace(row, dataset="demo") for row in sources], {"root": "../.."}
+    )
+    split = replace(
+        SPLIT, queries=QUERIES[:2], galleries={"candidates": ((0, 1, 5), (0, 1, 2))}, source_in_gallery=True
+    )
+    manifest = written(place / "composed", split)
+    own_clip = {query.query_id: query.clip_id for query in QUERIES}
+    model = Ranker(lambda subset, query, document: float(document == own_clip[query]))
+    for gallery_name, expected, score in (
+        (None, {"0": {"v_0_8", "v_10_18"}, "1": {"v_0_8", "v_10_18", "v_20_28"}}, 0),
+        ("candidates", {"0": {"v_10_18"}, "1": {"v_0_8", "v_20_28"}}, 1),
+    ):
+        out = tmp_path / f"out {gallery_name}"
+        export("mteb", manifest, out, "splits", gallery=gallery_name)
+        (task,) = loaded_tasks(out)
+        task.load_data()
+        ranked = task.dataset["clean"]["test"]["top_ranked"]
+        assert {query: {*own} for query, own in ranked.items()} == expected
+        result = mteb.evaluate(model, task, cache=None, encode_kwargs={}).task_results[0]
+        assert result.scores["test"][0]["hit_rate_at_1"] == score
+    with pytest.raises(ConfigError, match="--gallery: no gallery 'nearby'"):
+        export("mteb", manifest, tmp_path / "other", "splits", gallery="nearby")
+
+
 def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleType, datasets: ModuleType) -> None:
     """Of the four clips that there are; a query whose clip or targets are not there is left out."""
     place = tmp_path / "manifests/demo"
@@ -120,7 +162,7 @@ def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleTy
     for row in queries:
         assert row["video"]["bytes"] == (held / f"{exported[row['id']].clip_id}.mp4").read_bytes()
         assert set(data["relevant_docs"][row["id"]]) == set(exported[row["id"]].target_ids)
-    assert data["top_ranked"] is None
+    assert not data.get("top_ranked")
     model = Searcher(lambda subset, query, document: float(document in exported[query].target_ids))
     assert mteb.evaluate(model, task, cache=None, encode_kwargs={}).task_results[0].get_score() == 1
     assert "2," in (tmp_path / "out/left_out.csv").read_text("utf-8")
