@@ -74,13 +74,14 @@ def _typed(kind: str, column: Column, value: Any) -> Any:
     """A value in its column's type: a DataFrame turns whole numbers into floats where others are missing."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     is_listed = not isinstance(value, str | bytes) and hasattr(value, "__iter__")
-    fits = {
+    fitting: dict[type, bool] = {
         int: is_number and value % 1 == 0 and abs(value) < 2**63,
         float: is_number,
         list: is_listed,
         tuple: is_listed,
         array: is_listed,
-    }.get(column.type, isinstance(value, column.type))
+    }
+    fits = fitting.get(column.type, isinstance(value, column.type))
     if not fits or (column.words is not None and value not in column.words):
         raise ManifestError(f"the column '{column.name}' of a row of {kind} cannot hold {str(value)[:80]!r}")
     return array("i", value) if column.type is array else column.type(value)

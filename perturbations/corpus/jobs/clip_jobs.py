@@ -155,7 +155,7 @@ def videos(
             rows = journal.pack(held, rows, targets, suffix)
     files.write_part(part, VIDEOS, rows)
     for marker in markers:
-        journal.write_marker(marker, rows)
+        storage.write_text(marker, journal.marker_of((row.path, row.bytes) for row in rows))
 
 
 def analyses(

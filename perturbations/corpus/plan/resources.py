@@ -49,12 +49,8 @@ def largest(clips: Sequence[ListedClip]) -> ClipSize:
 def minutes(clip: ClipSize, clips: int, *, models: bool = False) -> int:
     """`runtime` of a job of so many clips; `models`: pretrained ones run."""
     per_clip = _S_PER_CLIP_OF_MODELS if models else _S_PER_CLIP
-    return requested_minutes(clips * (per_clip + math.prod(clip) / 1e6 * _S_PER_MEGAPIXEL))
-
-
-def requested_minutes(estimate: float) -> int:
-    """`runtime` of a job of an estimated number of seconds: twice of it, in half hours, and at least one hour."""
-    return max(60, 30 * math.ceil(2 * estimate / 1800))
+    seconds = clips * (per_clip + math.prod(clip) / 1e6 * _S_PER_MEGAPIXEL)
+    return max(60, 30 * math.ceil(2 * seconds / 1800))  # in half hours
 
 
 def memory_mb(clip: ClipSize, least: int) -> int:

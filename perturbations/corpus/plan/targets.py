@@ -61,7 +61,8 @@ That is planned only when the target is requested, so that other targets cost no
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
     """Every target of a configuration, in the menu's order; the first is the default."""
-    suite_name, dataset = _first_look(config)
+    # The default target is the demo's, or else of the first suite and dataset that are configured.
+    suite_name, dataset = "mlvp" if "mlvp" in config.suites else next(iter(config.suites)), config.first_dataset
     text = f"the suite `{suite_name}` on `{dataset}`, as `{suite_name}_{dataset}`"
     yield "all", text, partial(corpus, config, suite_name, dataset, plans)
     for suite in suite_registry.suites().values():
@@ -114,12 +115,6 @@ def no_target(config: configuration.Config, word: str, known: Iterable[str]) -> 
         reason += problems.another_kind(word)
     hint = f"; did you mean {' or '.join(meant[:3])}?" if meant else ""
     return f"{reason}{hint or '.'} `snakemake --list-target-rules` lists them"
-
-
-def _first_look(config: configuration.Config) -> tuple[str, str]:
-    """The suite and the dataset of the default target: those of the demo, or else the first that are configured."""
-    suite = "mlvp" if "mlvp" in config.suites else next(iter(config.suites))
-    return suite, config.first_dataset
 
 
 def _of_suite(

@@ -24,11 +24,6 @@ from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, Timing, plai
 from perturbations.models.guides.guide_registry import AnalysisRecipe, Facts, Known
 
 
-def parse_cut(text: str | None) -> Cut | None:
-    """A clip's place in its video, from a row. Raises `ManifestError`."""
-    return None if text is None else parse_record(Cut, text, "a clip's place in its video")
-
-
 def source_of(row: CompleteSource | VideoRow, recipe: VideoRecipe | None = None) -> CleanClip:
     """The clip behind a complete row of a `sources` manifest, or behind a row of a `videos` manifest.
 
@@ -40,7 +35,8 @@ def source_of(row: CompleteSource | VideoRow, recipe: VideoRecipe | None = None)
     if isinstance(row, VideoRow):
         path, sha256, num_frames = Path(row.source_path), row.source_sha256, row.source_frame_count
         recipe = recipe or parse(row.recipe)
-        facts, cut = parse_facts(recipe, row.guide), parse_cut(row.cut)
+        facts = parse_facts(recipe, row.guide)
+        cut = None if row.cut is None else parse_record(Cut, row.cut, "a clip's place in its video")
         frames_sha256, same_size = None, recipe.entry.shape is None
     else:
         path, sha256, num_frames = Path(row.path), row.sha256, row.frame_count

@@ -113,14 +113,10 @@ def _text(recipe_id: str, finished: Measured) -> str:
 # --- the files of finished clips --------------------------------------------------------------------------------------
 
 
-def write_marker(path: Path, rows: Iterable[VideoRow]) -> None:
-    """Write the marker of a shard beside its clips: an output of the job, so that a deleted folder is made again."""
-    storage.write_text(path, marker_of((row.path, row.bytes) for row in rows))
-
-
 def marker_of(clips: Iterable[tuple[str | None, int | None]]) -> str:
     """The text of a marker of clips, each its path and its bytes: the name and the size of each clip that is stored.
 
+    A job writes its marker beside the clips: as an output of the job, so that a deleted folder is made again.
     For clips in a tar it is the tar's index, `TAR/OFFSET/MEMBER`.
     """
     sizes = {tars.from_folder(path): size for path, size in clips if path is not None}
