@@ -77,6 +77,7 @@ def write(
         **about,
         "dataset": dataset,
         "galleries": {name: summary_of(name) for name in names},
+        "brought": [*split.galleries],
         _GALLERY: split.gallery,
         _SOURCE_IN_GALLERY: split.source_in_gallery,
         "sources": {
