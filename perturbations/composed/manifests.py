@@ -77,6 +77,7 @@ def write(
         **about,
         "dataset": dataset,
         "galleries": {name: summary_of(name) for name in names},
+        "brought": [*split.galleries],
         _GALLERY: split.gallery,
         _SOURCE_IN_GALLERY: split.source_in_gallery,
         "sources": {
@@ -119,13 +120,12 @@ def _pool_rows(split: Split, dataset: str) -> list[PoolClip]:
 
 def _gallery_rows(split: Split, dataset: str, name: str) -> Iterator[GalleryRow]:
     """The rows of a gallery: of a global one the shared rows, which are nearly all, then where each query differs."""
-    members = [np.unique(np.asarray(rows, np.int32)) for rows in _as_brought(split, name)]
     shared = np.empty(0, np.int32)
     if is_global(name):
-        shared = reduce(np.union1d, members, shared)
-        yield GalleryRow(dataset=dataset, gallery=name, rows=stored(shared.tolist()))
-    for query, rows in zip(split.queries, members, strict=True):
-        differing = array("i", np.setxor1d(shared, rows).astype(np.int32).tobytes())
+        shared = reduce(np.union1d, _as_brought(split, name), shared).astype(np.int32)
+        yield GalleryRow(dataset=dataset, gallery=name, rows=array("i", shared.tobytes()))
+    for query, rows in zip(split.queries, _as_brought(split, name), strict=True):
+        differing = array("i", np.setxor1d(shared, np.asarray(rows, np.int32)).astype(np.int32).tobytes())
         yield GalleryRow(dataset=dataset, gallery=name, query_id=query.query_id, rows=differing)
 
 

@@ -9,13 +9,12 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import Field
 
 from perturbations.base.errors import AnnotationError, short
 from perturbations.base.settings import Strict
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, get
+from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of, get
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item
 from perturbations.datasets.parsing import (
     Rows,
@@ -70,21 +69,6 @@ class ComposedTable(Dataset):
         "annotations",
     )
     categories: tuple[str, ...] | None = Field(None, min_length=1, description="only queries of these categories")
-
-
-class ComposedEntry(NamedTuple):
-    """A query as its annotations have it; names are those of clips. `gallery` is empty where no row has one."""
-
-    where: AnnotationPlace
-    query_id: str
-    source: str
-    targets: tuple[str, ...]
-    instruction: str
-    category: str
-    gallery: Sequence[str]
-    source_caption: str
-    target_caption: str
-    modified_caption: str
 
 
 def table_rows(path: Path, required: Sequence[str], optional: Iterable[str] = (), lists: Sequence[str] = ()) -> Rows:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
 from perturbations.datasets.composed_table import (
-    ComposedEntry,
     ComposedTable,
     QueryColumns,
     entries_of,

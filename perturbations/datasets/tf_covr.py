@@ -7,9 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
 from perturbations.datasets.composed_table import (
-    ComposedEntry,
     ComposedTable,
     QueryColumns,
     entries_of,

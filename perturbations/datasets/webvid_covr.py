@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.composed_table import ComposedEntry, QueryColumns, entries_of, read
+from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
+from perturbations.datasets.composed_table import QueryColumns, entries_of, read
 from perturbations.datasets.listing import Collector
 from perturbations.datasets.parsing import table
 
