@@ -204,8 +204,8 @@ def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_list(kind):
         ends = np.cumsum([0, *(len(value or ()) for value in values)]).astype(np.int32)
         if kind.value_type == pa.int32():  # millions of them: no Python object for each
-            numbers = [np.frombuffer(value, np.int32) for value in values if value]
-            inner = pa.array(np.concatenate([np.empty(0, np.int32), *numbers]))
+            parts = [np.frombuffer(value, np.int32) for value in values if value]
+            inner = pa.array(np.concatenate([np.empty(0, np.int32), *parts]))
         else:
             inner = column_of([cell for value in values for cell in value or ()], kind.value_type)
         buffers = [_packed(filled), pa.py_buffer(ends)]
