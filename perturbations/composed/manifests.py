@@ -171,8 +171,10 @@ def _brought(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> di
     galleries: dict[str, list[Sequence[int]]] = {}
     for name, members in held.items():
         shared = members.get(None)
-        own = [members.get(query.query_id, stored(())) for query in queries]
-        galleries[name] = own if shared is None else [stored(np.setxor1d(shared, some).tolist()) for some in own]
+        own: list[Sequence[int]] = [members.get(query.query_id, stored(())) for query in queries]
+        if shared is not None:
+            own = [stored(np.setxor1d(shared, some).tolist()) for some in own]
+        galleries[name] = own
     return galleries
 
 
