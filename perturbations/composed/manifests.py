@@ -172,7 +172,9 @@ def _brought(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> di
     for name, members in held.items():
         shared = members.get(None)
         own: list[Sequence[int]] = [members.get(query.query_id, stored(())) for query in queries]
-        galleries[name] = own if shared is None else [stored(np.setxor1d(shared, some).tolist()) for some in own]
+        if shared is not None:
+            own = [stored(np.setxor1d(shared, some).tolist()) for some in own]
+        galleries[name] = own
     return galleries
 
 

@@ -6,13 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
-from perturbations.datasets.composed_table import (
-    ComposedTable,
-    QueryColumns,
-    entries_of,
-    further_files,
-    read,
-)
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_of, further_files, read
 from perturbations.datasets.listing import Collector
 from perturbations.datasets.parsing import whole_json
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
-from perturbations.datasets.composed_table import (
-    ComposedTable,
-    QueryColumns,
-    entries_of,
-    further_files,
-    read,
-)
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_of, further_files, read
 from perturbations.datasets.listing import Collector
 from perturbations.datasets.parsing import table
 

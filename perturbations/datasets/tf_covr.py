@@ -8,13 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
-from perturbations.datasets.composed_table import (
-    ComposedTable,
-    QueryColumns,
-    entries_of,
-    further_files,
-    read,
-)
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_of, further_files, read
 from perturbations.datasets.listing import Collector
 from perturbations.datasets.parsing import table
 
