@@ -30,14 +30,14 @@ def add(commands: Commands) -> None:
 
 def _preview(options: argparse.Namespace) -> int:
     from perturbations.models.guides.backends import STAND_IN
-    from perturbations.pages import animation, preview
+    from perturbations.pages import animation, preview_sheet
 
     realization = {"severities": options.severities, "seed": options.seed, "variant": options.variant}
     left_out: list[str] = []
     if options.animate is None:
         output = options.output or Path(f"{options.input.stem}.preview.jpg")
         names = options.perturbations or ["mlvp"]
-        stand_ins, left_out = preview.from_video(*rows_from(options), output, names=names, **realization)
+        stand_ins, left_out = preview_sheet.from_video(*rows_from(options), output, names=names, **realization)
     else:
         names = [*filter(None, [options.animate]), *(options.perturbations or ())]
         if len(names) != 1:

@@ -35,7 +35,7 @@ JOBS = {
     "perturbations.evaluation.evaluation_jobs": ("check_model", "gallery", "evaluate", "results", "results_page"),
     "perturbations.pages.captions_page": ("captions_page",),
     "perturbations.pages.corpus_page": ("corpus_page",),
-    "perturbations.pages.preview": ("preview",),
+    "perturbations.pages.preview_sheet": ("preview",),
 }
 """Module -> the rules whose jobs are its functions of the same names."""
 

@@ -26,7 +26,7 @@ from perturbations.exports import vtr_tta
 from perturbations.exports.export_registry import Request
 from perturbations.manifest import files
 from perturbations.manifest.rows import SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
-from perturbations.pages import preview
+from perturbations.pages import preview_sheet
 from perturbations.suites import suite_registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -123,7 +123,7 @@ def test_clips_of_another_size_or_length_are_exported_and_drawn(sources: Path, t
     assert (done.written, done.failed) == (1, ())
     check_video(loaded(next((tmp_path / "out").iterdir()), "video1"), row)
     sheet = tmp_path / "sheet.png"
-    preview.preview(tmp_path / "videos.parquet", sheet)
+    preview_sheet.preview(tmp_path / "videos.parquet", sheet)
     assert sheet.stat().st_size
 
 

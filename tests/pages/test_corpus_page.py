@@ -28,7 +28,7 @@ from perturbations.manifest import files, locations, sets
 from perturbations.manifest.rows import CAPTIONS, QUARANTINE, TEXTS, VIDEOS, CaptionRow, QuarantineRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip, uniform_indices
-from perturbations.pages import clip_previews, preview
+from perturbations.pages import clip_previews, preview_sheet
 from perturbations.pages.captions_page import captions_page, compared
 from perturbations.pages.corpus_page import corpus_page
 from perturbations.pages.index import index
@@ -136,7 +136,7 @@ def test_a_clean_frame_is_the_source_of_the_frame_beside_it(manifest: Path) -> N
     frames = [frame.image for frame in decoding.decode(MediaClip(Path(row.source_path)))]
     places = uniform_indices(row.stored_frames, len(frames)) if row.stored_frames else range(len(frames))
     for held, own in ((0, places[0]), (-1, places[-1])):
-        (clean,) = preview.clean_frames(row, lambda count, held=held: [held % count])
+        (clean,) = preview_sheet.clean_frames(row, lambda count, held=held: [held % count])
         np.testing.assert_array_equal(clean, frames[own])
 
 
