@@ -134,11 +134,14 @@ def _of_entries(dataset: Dataset, listing: Listing) -> Split:
                 category=entry.category,
             )
         )
-        galleries += [stored(row_of[name] for name in entry.gallery if name in row_of)] if entry.gallery else []
+        if entry.gallery:
+            galleries.append(stored(sorted({row_of[name] for name in entry.gallery if name in row_of})))
     for rejected in collector.rejected:
         _log.warning("%s: not a query: %s", path, rejected.reason)
     if not queries:
         raise AnnotationError(f"{path} lists no query")
+    if own := [query.query_id for query in queries if {*query.target_ids} == {query.clip_id}]:
+        _log.warning("%s: %d queries have no target but their own clip, the first %s", path, len(own), short(own[0]))
     return Split(
         pool,
         tuple(queries),
@@ -214,8 +217,14 @@ def of_file(
     Raises `AnnotationError`, and `ConfigError` for an adapter that has no composed queries, or unknown columns.
     """
     if adapter is None:
-        if not {*webvid_covr.COLUMNS.required} <= {*header(path)}:
+        columns_of = {*header(path)}
+        if columns_of.issuperset(official.TEXTS):
             return official.read(path)
+        if not columns_of.issuperset(webvid_covr.COLUMNS.required):
+            raise AnnotationError(
+                f"{path} has neither EgoCVR's nor WebVid-CoVR's columns: `--adapter` says who reads it, and "
+                "`--adapter composed_table --columns source=... targets=... instruction=...` reads any table"
+            )
         adapter = "webvid_covr"
     known = [name for name in adapter_registry.adapters() if _is_annotated(name)]
     if adapter not in known:

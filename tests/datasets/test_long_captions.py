@@ -45,6 +45,8 @@ def test_lovr_lists_scenes_of_which_the_first_have_captions_or_whole_videos(tmp_
         "v1/v1-Scene-001.mp4",
     )
     assert (second.texts, last.texts) == (("scene 2",), ())
+    wrong = "{}\n" + lines
+    assert [item.texts for item in listed(tmp_path, "lovr", wrong, "all_clip.jsonl", captioned=2).items][1:] == [(), ()]
     whole = listed(tmp_path, "lovr", '{"vid": "v1", "cap": "a day"}\n', "all_video.jsonl", items="videos")
     assert whole.items == (Item("v1", "v1", ("v1.mp4",), ("a day",)),)
 
