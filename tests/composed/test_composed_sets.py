@@ -244,6 +244,15 @@ def test_the_querys_clip_is_in_galleries_as_the_authors_or_the_user_have_it(tmp_
         parse(settings_of("omni_cvr", tmp_path), composed={"source_in_gallery": "maybe"})
 
 
+@pytest.mark.parametrize("listed", [["b", "c", "b"], ["a", "b", "c"]])
+def test_an_own_gallery_has_the_querys_clip_where_that_is_wanted(listed: list[str], tmp_path: Path) -> None:
+    row = {"source": "a", "targets": "b", "instruction": "x", "gallery": listed}
+    (tmp_path / "q.jsonl").write_text(json.dumps(row))
+    split = split_of({"adapter": "composed_table", "annotations": str(tmp_path / "q.jsonl"), "videos": str(tmp_path)})
+    for name, expected in (("candidates", ["b", "c"]), ("candidates+source", ["a", "b", "c"])):
+        assert [split.pool[row].clip_id for row in next(iter(gallery(split, name)))] == expected
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
