@@ -186,7 +186,6 @@ def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str])
     if present >= {*split.rows_of} and query_ids >= {query.query_id for query in split.queries}:
         return split
     kept = [row for row, clip in enumerate(split.pool) if clip.clip_id in present]
-    place = {row: number for number, row in enumerate(kept)}
     places = np.full(len(split.pool), -1, np.int32)
     places[kept] = np.arange(len(kept))
 
@@ -205,11 +204,7 @@ def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str])
             replace(query, targets=as_text(name for name in query.target_ids if name in present))
             for query in (split.queries[number] for number in chosen)
         ),
-        {
-            name: tuple(place[row] for row in rows if row in place)
-            for name, rows in split.blocks.items()
-            if name in present
-        },
+        {name: tuple(placed(rows)) for name, rows in split.blocks.items() if name in present},
         split.certain & present,
         {name: [placed(members[number]) for number in chosen] for name, members in split.galleries.items()},
         split.gallery,

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
-from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
-from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_of, further_files, read
-from perturbations.datasets.listing import Collector
-from perturbations.datasets.parsing import table
+from perturbations.datasets.adapter_registry import Adapter
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_by, further_files, read
 
 _COLUMNS = QueryColumns(source="pth1", targets="pth2", instruction="edit", source_caption="txt1")
-
-
-def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
-    """A query per row of the CSV; `txt1` describes the query's video."""
-    return entries_of(table(annotations_of(dataset), _COLUMNS.required), _COLUMNS, dataset, collector)
-
 
 ADAPTER = Adapter(
     name="dense_webvid_covr",
@@ -25,7 +17,7 @@ ADAPTER = Adapter(
     annotations="dense-webvid8m-covr_test.csv",
     published="2,556 queries, instructions of 31 words on average",
     settings=ComposedTable,
-    queries=entries,
+    queries=partial(entries_by, _COLUMNS),
     further_files=further_files,
     extensions=(".mp4",),
     gallery="global_targets",

@@ -20,6 +20,13 @@ VIDEO_EXTENSIONS = (
     *(".ts", ".mts", ".gif"),
 )
 
+
+def without_ending(name: str) -> str:
+    """A file's name without the ending of a video."""
+    stem, ending = os.path.splitext(name)
+    return stem if ending.lower() in VIDEO_EXTENSIONS else name
+
+
 _MOST_ID = 1_000
 """Characters per id: manifests hold it in every row, and file names contain it."""
 _MOST_CAPTION = 100_000

@@ -139,9 +139,9 @@ def write_pairs(request: Request) -> Exported:
 def write_splits(request: Request) -> Exported:
     """Write the task of composed queries, a video and an instruction, whose corpus is the clips of the split's pool.
 
-    Where the dataset brings galleries, or `request.gallery` names one, each query ranks the clips of its own. A query
-    whose clip, or all of whose targets, cannot be exported is left out. Raises `ManifestError` where none is left, and
-    as `folder.claim` does; `ConfigError` for an unknown gallery.
+    Where the dataset brings local galleries, or `request.gallery` names one, each query ranks the clips of its own. A
+    query whose clip, or all of whose targets, cannot be exported is left out. Raises `ManifestError` where none is
+    left, and as `folder.claim` does; `ConfigError` for an unknown gallery.
     """
     listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
     pool = request.manifest.with_name(manifest_paths.name("composed_pool"))
@@ -171,10 +171,10 @@ def _ranked(request: Request, queries: Mapping[str, str], clip_ids: Collection[s
     """
     about = files.read_metadata(request.manifest)
     own_in_gallery = about.get("source_in_gallery") is True
-    brought = [f"{name}{_WITH_SOURCE * own_in_gallery}" for name in about.get("brought", [])]
-    name = request.gallery or next(iter(brought), None)
-    if name is None:
+    brought = [name for name in about.get("brought", []) if not name.startswith("global")]
+    if not (request.gallery or brought):
         return None
+    name = request.gallery or f"{brought[0]}{_WITH_SOURCE * own_in_gallery}"
     pool, galleries = (request.manifest.with_name(manifest_paths.name(f"composed_{part}")) for part in _SPLIT)
     clip_of = {row.row: row.clip_id for row in files.read_rows(pool, files.kind_of(pool))}
     rows = files.read_rows(galleries, files.kind_of(galleries))
@@ -186,8 +186,7 @@ def _ranked(request: Request, queries: Mapping[str, str], clip_ids: Collection[s
 
     def names_of(query: str) -> list[str]:
         names = {clip_of[row] for row in shared.symmetric_difference(of_query.get(query, ()))}
-        names = names | {queries[query]} if name.endswith(_WITH_SOURCE) else names
-        names = names if name.endswith(_WITH_SOURCE) or not own_in_gallery else names - {queries[query]}
+        names = names | {queries[query]} if name.endswith(_WITH_SOURCE) else names - {queries[query]}
         return sorted(names.intersection(clip_ids))
 
     path = request.output / export_folder.DATA / f"{export_names.CLEAN}-top_ranked.parquet"

@@ -156,7 +156,8 @@ def rows_of_ids(features: StoredFeatures, ids: Sequence[str], what: str = "items
     held, wanted = _places(features.ids), _places(ids)
     if missing := [name for name in wanted if name not in held]:
         shown = ", ".join(map(short, missing[:3]))
-        raise AnnotationError(f"{features.path} lacks {len(missing):,} of {len(wanted):,} {what}: {shown}")
+        others = f"; it has {', '.join(map(short, [*held][:3]))}" if len(missing) == len(wanted) else ""
+        raise AnnotationError(f"{features.path} lacks {len(missing):,} of {len(wanted):,} {what}: {shown}{others}")
     chosen = np.empty(len(ids), np.int64)
     for name, places in wanted.items():
         rows = held[name]
