@@ -296,7 +296,7 @@ def failure_of(status: int, words: str, path: Path) -> PerturbationError:
     """The error for ffmpeg's exit status, negative for a signal, and its words."""
     if status == -signal.SIGXFSZ or any(os.strerror(code) in words for code in OUTPUT_ERRNOS):
         return OutputError(f"cannot write {path}: {words or 'the file is too large'}")
-    if status in _SHELL_CANNOT:  # the system's loader, or a script that stands for the program
+    if status in _SHELL_CANNOT:  # the system's loader, or a script in place of the program
         return ToolError(f"ffmpeg cannot be started, exit status {status}: {words}")
     if status == _OF_MEMORY or os.strerror(errno.ENOMEM) in words:
         return ToolError(f"ffmpeg ran out of memory: {words}")

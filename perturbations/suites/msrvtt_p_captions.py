@@ -153,10 +153,10 @@ TEXT = (
     _keep("only_nouns", "all but nouns become [UNK]", tags=["NN"]),
     _keep("only_verbs", "all but verbs become [UNK]", tags=["VB"]),
     _keep("only_nouns_and_only_verbs", "all but nouns and verbs become [UNK]", tags=["NN", "VB"]),
-    _drop_one("random_noun", "one noun becomes [UNK] wherever it stands", tag="NN", otherwise_first=False),
+    _drop_one("random_noun", "one noun becomes [UNK] wherever it occurs", tag="NN", otherwise_first=False),
     _drop_one(
         "random_verb",
-        "one verb becomes [UNK] wherever it stands; without one, the first word",
+        "one verb becomes [UNK] wherever it occurs; without one, the first word",
         tag="VB",
         otherwise_first=True,
     ),
@@ -193,7 +193,7 @@ TEXT = (
         "tagger inflector neighbours",
         share=0.1,
         version=2,
-        not_comparable="takes words that stand in like places, not synonyms: snake -> crocodile, dog -> horse",
+        not_comparable="takes words that occur in like places, not synonyms: snake -> crocodile, dog -> horse",
     ),
     _swap(
         words.synonym_swap,

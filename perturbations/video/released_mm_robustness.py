@@ -129,7 +129,7 @@ def frost_on_lens(
     """`frost.frost` under the top left part of `photograph`, RGB uint8, not resized; rounded to uint8.
 
     The photograph's red and blue are exchanged, those of the frame are not. Where it is smaller than the frame, which
-    stops the code, it is enlarged; where there is none, the drawn ice stands in.
+    stops the code, it is enlarged; where there is none, synthetic ice is used.
     """
     ice = pane.ice if photograph is None else frost_corner(photograph, height, width)
     return frost.iced(cv2.cvtColor(ice, cv2.COLOR_RGB2BGR).astype(np.uint8), kept=kept, added=added, rounded=True)

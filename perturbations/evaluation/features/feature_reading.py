@@ -28,7 +28,7 @@ from perturbations.retrieval.matrices import as_array
 Floats = NDArray[np.float32]
 
 PooledAs = Literal["mean", "middle"]
-"""What stands for a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
+"""The feature of a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
 
 _COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
 """The columns of a table: what a row is of, and its features."""
@@ -66,7 +66,7 @@ class StoredFeatures:
 def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
     """The features of a file: a table with lists, or a tensor with its ids in it or in a CSV beside it.
 
-    A CSV of ids alone is read with the tensor beside it, as EgoCVR's code does. `frames` says what stands for an item
+    A CSV of ids alone is read with the tensor beside it, as EgoCVR's code does. `frames` says which feature an item has
     of several features. Raises `AnnotationError` that names the file and the row.
     """
     if not path.is_file():
@@ -124,7 +124,7 @@ def encoder_of(path: Path) -> str:
 def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
     """Similarities in an `.npz` of `queries` and `gallery`, their ids, and `similarities`, N x M real numbers.
 
-    Returns the queries, whose rows are as stored, and the ids of the gallery. Minus infinity stands for pairs that were
+    Returns the queries, whose rows are as stored, and the ids of the gallery. Minus infinity marks pairs that were
     not compared. Raises `AnnotationError` for anything else.
     """
     if path.suffix.lower() != ".npz" or not path.is_file():
@@ -150,7 +150,7 @@ def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
 def rows_of_ids(features: StoredFeatures, ids: Sequence[str], what: str = "items") -> Floats:
     """The features of each id, such as a clip's name or a text: float32, ids x D.
 
-    Where an id stands as often in the file as in `ids`, they belong to each other in their order; else its features
+    Where an id is as often in the file as in `ids`, they belong to each other in their order; else its features
     must be equal. Raises `AnnotationError` naming what is missing, or what has several features.
     """
     held, wanted = _places(features.ids), _places(ids)

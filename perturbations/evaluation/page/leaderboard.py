@@ -110,7 +110,7 @@ def of_retrieval(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[
 
 
 def _columns(boards: Sequence[pd.DataFrame], by: list[str]) -> _Columns:
-    """A column per group and name, the mean over its scenarios; those of a group stand together."""
+    """A column per group and name, the mean over its scenarios; those of a group are side by side."""
     members = [{key: mean_of(part) for key, part in own.groupby(by, sort=False)} for own in boards]
     names = list(dict.fromkeys((str(group), str(name)) for own in members for group, name in own))
     groups = [group for group, _ in names]

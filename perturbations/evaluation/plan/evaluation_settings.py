@@ -243,7 +243,7 @@ class Evaluation(Strict):
         return self.model_copy(update={**weights, **own, "models": (entry,)})
 
     def each_model(self) -> list[tuple[str, Evaluation]]:
-        """The section with each model alone, after where its keys stand: "evaluation." or "evaluation.models.0."."""
+        """The section with each model alone, after the prefix of its keys: "evaluation." or "evaluation.models.0."."""
         alone = [(f"evaluation.models.{place}.", self.of_model(entry)) for place, entry in enumerate(self.models)]
         return alone or [("evaluation.", self)]
 
@@ -305,7 +305,7 @@ def problems_of(config: Config) -> list[Problem]:
 
 
 def _of_model(key: str, wanted: Evaluation) -> Iterator[Problem]:
-    """What a model is given and cannot be; `key` is where its keys stand."""
+    """What a model is given and cannot be; `key` is the prefix of its keys."""
     if wanted.precision == "tf32" and not wanted.device.startswith("cuda"):
         yield problem(f"{key}precision", f"tf32 needs an NVIDIA GPU, and `device` is {short(wanted.device)}")
     if wanted.pooling == "xpool" and wanted.checkpoint is None:

@@ -103,7 +103,7 @@ def problems(
     parameters: Mapping[str, Mapping[str, Any]],
     directions: Sequence[str],
 ) -> Iterator[Problem]:
-    """What is wrong with a list of methods, which stands at `key`: values, and settings that cannot be told apart."""
+    """What is wrong with the list of methods at `key`: values, and settings that cannot be told apart."""
     wrong = [
         ((*key, str(place), "parameters", name), text)
         for place, entry in enumerate(listed)

@@ -252,7 +252,7 @@ HEADER = "query_id,gallery_id\n"
         (pairs("query,item\na,b\n"), PAIRS, "; name its columns query_id and gallery_id"),
         (pairs(f"{HEADER}clip 0\n"), PAIRS, "line 2: a line has a query_id and a gallery_id"),
         (pairs(f"{HEADER}a,b,c\n"), PAIRS, "line 2: a line has a query_id and a gallery_id"),
-        (pairs(f"{HEADER}a,b\na,b\n"), PAIRS, "line 3: 'a' and 'b' stand there twice"),
+        (pairs(f"{HEADER}a,b\na,b\n"), PAIRS, "line 3: the pair 'a', 'b' is in two rows"),
         (pairs(f"{HEADER}clip 0,clip 0\n"), PAIRS, "pairs.csv does not list the queries 'clip 1', 'clip 2',"),
         (pairs(HEADER + "".join(f"clip,{name}\n" for name in IDS)), PAIRS, "it lists them as items: give the other"),
         (pairs("no table", "x.parquet"), [*PAIRS[:3], "x.parquet"], "x.parquet is not a Parquet file"),
