@@ -43,7 +43,7 @@ class Captions(Strict):
 
     perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
     severities: Literal["all"] | tuple[AnySeverity, ...] = Field(
-        "all", description="`all`, or a list; severities a perturbation lacks are ignored"
+        "all", description="`all`, or a list; a severity that a perturbation does not have is ignored"
     )
     parameters: dict[str, dict[KeySeverity, dict[str, Any]]] = Field(
         default_factory=dict,

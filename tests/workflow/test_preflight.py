@@ -47,7 +47,7 @@ def test_files_that_are_surely_no_whole_videos(tmp_path: Path) -> None:
     assert reasons == {
         str(tmp_path / "empty"): "the file is empty",
         str(tmp_path / "zeros"): "the file begins with zeros",
-        str(tmp_path / "page"): "the file is a text",
+        str(tmp_path / "page"): "the file holds text",
     }
 
 

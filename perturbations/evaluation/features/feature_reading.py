@@ -73,7 +73,7 @@ def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
         raise AnnotationError(f"{path}: no such file of features")
     beside = tensors_beside(path) if lists_ids(path) else []
     if len(beside) > 1:
-        raise AnnotationError(f"{path}: several tensors lie beside it, name one: {', '.join(map(str, beside))}")
+        raise AnnotationError(f"{path}: name one of the tensors beside it: {', '.join(map(str, beside))}")
     if path.suffix.lower() in TENSORS or beside:
         held = _from_tensor(beside[0] if beside else path, path)
     elif path.suffix.lower() in SUFFIXES:
@@ -136,7 +136,7 @@ def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
         raise _unsound(path, "similarities", error) from error
     for side, own in (("queries", queries), ("gallery", gallery)):
         if len({*own}) != len(own):
-            raise AnnotationError(f"{path}: `{side}` has an id twice")
+            raise AnnotationError(f"{path}: `{side}` has an id in two places")
     rows, expected = held["similarities"], (len(queries), len(gallery))
     if rows.shape != expected or not rows.size or rows.dtype.kind not in "fiu":
         turned = ": transpose them" if rows.shape == expected[::-1] else ""
@@ -156,7 +156,7 @@ def rows_of_ids(features: StoredFeatures, ids: Sequence[str], what: str = "items
     held, wanted = _places(features.ids), _places(ids)
     if missing := [name for name in wanted if name not in held]:
         shown = ", ".join(map(short, missing[:3]))
-        raise AnnotationError(f"{features.path} lacks {len(missing):,} of {len(wanted):,} {what}: {shown}")
+        raise AnnotationError(f"{features.path} does not have {len(missing):,} of {len(wanted):,} {what}: {shown}")
     chosen = np.empty(len(ids), np.int64)
     for name, places in wanted.items():
         rows = held[name]
@@ -280,7 +280,7 @@ def _unsound(path: Path, what: str, error: Exception) -> AnnotationError:
     reason = cut(first_line(error))
     if "allow_pickle" in str(error) or isinstance(error, pickle.UnpicklingError):
         reason = f"it holds Python objects, which can be code, or is cut short: save ids as {_TEXTS}"
-    return AnnotationError(f"{path} is no sound file of {what}: {reason}")
+    return AnnotationError(f"{path} cannot be read as {what}: {reason}")
 
 
 _TEXTS = "np.array(ids, str), in a .pt as [str(name) for name in ids]"

@@ -240,7 +240,7 @@ def _answered(
             "which query"
         )
     if lacking := [name for name, own in zip(held.ids, targets, strict=True) if not own]:
-        text = f"{items.path} holds no answer to {_some(lacking)} of {held.path}, which count as missing"
+        text = f"{items.path} has no answer to the queries {_some(lacking)} of {held.path}; they count as missing"
         warned["answers"].append(text)
     if len(items.ids) == 1:
         warned["gallery"].append(f"{items.path} is a gallery of one item: every rank is 1, whatever the model")

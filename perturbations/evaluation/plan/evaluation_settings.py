@@ -289,7 +289,7 @@ def problems_of(config: Config) -> list[Problem]:
         ]
     names = [re.sub(r"[^a-z0-9_]+", "-", entry.name.lower()) for entry in wanted.models]
     if len(set(names)) < len(names):
-        problems.append(problem("evaluation.models", "two of them have one name, in lower case"))
+        problems.append(problem("evaluation.models", "two models have the same name in lower case"))
     if wanted.models and (wanted.model or wanted.checkpoint or wanted.revision):
         text = "`model`, `checkpoint` and `revision` are of a single model: give them to members of the list"
         problems.append(problem("evaluation.models", text))
