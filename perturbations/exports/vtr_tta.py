@@ -81,7 +81,7 @@ def scenario(row: exported_corpus.ListedRow | TextRow) -> str:
 
 
 def _names(item_ids: Iterable[str]) -> dict[str, str]:
-    """The name of the file, less its ending, that the loader looks for, of each id whose file can have it.
+    """The name of the file, without its ending, that the loader looks for, of each id whose file can have it.
 
     No other id's file may have it, also where a file system takes two names for one, nor may an interrupted write.
     """

@@ -146,7 +146,7 @@ TEXT = (
         characters.punctuation, "punctuation", "brackets around it, an end mark", languages="any language", version=2
     ),
     _character(characters.spelling_error, "spelling_error", "a common misspelling", share=0.3),
-    _letter(characters.typos, "typos", "a letter more, less, exchanged or replaced", share=0.3),
+    _letter(characters.typos, "typos", "a letter is added, left out, exchanged or replaced", share=0.3),
     _drop("no_nouns", "nouns become [UNK]", tags=["NN"]),
     _drop("no_verbs", "verbs become [UNK]", tags=["VB"]),
     _drop("no_nouns_and_no_verbs", "nouns and verbs become [UNK]", tags=["NN", "VB"]),

@@ -251,7 +251,7 @@ def _compared(models: Sequence[Scores], columns: Sequence[pd.Series | None], met
 
 
 def _lost(models: Sequence[Scores], columns: Sequence[pd.Series | None], metric: str) -> list[Cell]:
-    """The cells of the column of the loss. No loss is marked: who is worse when clean loses less."""
+    """The cells of the column of the loss. No loss is marked: a model that is worse when clean has less to lose."""
     cells = []
     for scores, column in zip(models, columns, strict=True):
         losses = {

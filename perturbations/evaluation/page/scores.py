@@ -224,7 +224,7 @@ class Scores:
         return float(self.estimate(metric, method, column)[0])
 
     def loss(self, method: str, column: pd.Series, metric: str = "recall_at_1") -> Estimate:
-        """The clean result of a method over each scenario's own queries less the perturbed one."""
+        """The clean result of a method over each scenario's own queries minus the perturbed one."""
         return self.estimate(f"clean_{metric}", method, column) - self.estimate(metric, method, column)
 
     def own_span(self, metric: str, column: pd.Series, estimate: Estimate) -> IntervalSpan | None:
