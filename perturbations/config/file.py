@@ -90,7 +90,7 @@ def _load_plugins(raw: object) -> list[Problem]:
 
 
 def _typed(raw: object, places: LinesOfKeys, place: Path) -> tuple[Config | None, list[Problem], Any]:
-    """The configuration, what is wrong with the types of its values, and the values, of which the wrong are left out.
+    """The configuration, what is wrong with the types of its values, and the values without the wrong ones.
 
     No configuration where nothing can be read. Snakemake reads what is nested in a value of the command line as texts:
     here they are read as YAML, except where a text is wanted.

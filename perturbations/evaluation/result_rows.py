@@ -228,7 +228,7 @@ def rows_of(runs: Iterable[Finished]) -> tuple[list[ResultRow], list[RankRow]]:
 
 
 def given_run(dataset: str, model: str, scenario: ScenarioKey, direction: str, setting: str, **columns: Any) -> Run:
-    """The run of a scenario by a model of which only its name is known: another program computed what it gives."""
+    """The run of a scenario by a model whose name alone is known: another program computed its features."""
     known: dict[str, Any] = {"direction": direction, "model_key": model, "seed": 0, "order": LISTED, **columns}
     return Run(dataset=dataset, model=model, setting=setting, checkpoint_sha256="", **scenario._asdict(), **known)
 

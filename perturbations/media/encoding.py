@@ -119,7 +119,7 @@ def _stream(container: av.container.OutputContainer, profile: Profile, timing: T
 
 def _picture(image: Image, profile: Profile) -> av.VideoFrame:
     if profile.codec == "mpeg4":
-        # OpenCV has BGR frames, of which libswscale makes other chroma than of RGB frames.
+        # OpenCV has BGR frames; libswscale makes other chroma of these than of RGB frames.
         return av.VideoFrame.from_ndarray(np.ascontiguousarray(image[:, :, ::-1]), format="bgr24")
     return av.VideoFrame.from_ndarray(image, format="rgb24")
 

@@ -24,7 +24,7 @@ def recall_at_k(similarities: Scores2D, relevant: Relevant, k: int) -> float:
 
     Args:
         similarities: queries x gallery, the larger the more similar; array or tensor.
-        relevant: each query's target: an int, or a sequence of ints of which any counts, or a boolean queries x
+        relevant: each query's target: an int, or a sequence of ints, where any of them counts, or a boolean queries x
             gallery matrix. `range(n)` means that query i's target is item i.
         k: how many results count, at least 1; a k beyond the gallery gives 100.
 

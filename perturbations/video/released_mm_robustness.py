@@ -147,7 +147,7 @@ def frost_corner(photograph: Image, height: int, width: int) -> Image:
 def still_snow(
     drawn: weather.Snow, num_frames: int, height: int, width: int, *, blend: float, **flakes: Unpack[weather.Flakes]
 ) -> Apply:
-    """`weather.still_snow` over a grey of which blue has red's share, and red has blue's; rounded to uint8."""
+    """`weather.still_snow` over a grey in which blue has red's share, and red has blue's; rounded to uint8."""
     layer = weather.snow_curtain(drawn, height, width, **flakes)
     cover = weather.snow_layer(height, width, blend=blend, grey=weather.GREY[::-1], rounded=True)
     return lambda frame, index: cover(frame, layer)

@@ -183,7 +183,7 @@ def _interval(times: npt.NDArray[np.float64]) -> float:
 
 
 def _newest(times: npt.NDArray[np.float64], period: float) -> FrameOrder:
-    """The newest frame at the last tick, of which there is one each `period` seconds from the first frame on."""
+    """The newest frame at the last tick. Ticks are `period` seconds apart, from the first frame on."""
     if period <= _interval(times):
         return np.arange(len(times))
     slack = 0.1 * _interval(times)  # times are rounded to a container's clock, which may count milliseconds

@@ -225,7 +225,7 @@ def _from_lists(path: Path) -> StoredFeatures:
 
 
 def _numbers(place: object, values: NDArray[Any]) -> Floats:
-    """Values as float32, of which those that it cannot hold are infinite. Raises `AnnotationError` for other types."""
+    """Values as float32; those that it cannot hold become infinite. Raises `AnnotationError` for other types."""
     if values.dtype.kind not in "fiu":
         raise AnnotationError(f"{place}: values of type {values.dtype}, not numbers")
     with np.errstate(over="ignore"):

@@ -50,7 +50,7 @@ _FAR_BELOW, _SEVERAL = 10.0, 3
 """Percent points of R@1, and queries: a clean result so far below a perturbed one is that of other rows."""
 
 _ENOUGH = 50
-"""Queries and items of which chance is told from a model."""
+"""The number of queries and items from which chance can be told from a model."""
 
 
 def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:

@@ -44,13 +44,13 @@ METRICS = {
 }
 """The metrics of leaderboards; R@2 and R@3 are of composed retrieval, whose galleries are small."""
 _LOWER = ("median_rank", "hub_skewness")
-"""The metrics of which the lowest value is the best."""
+"""The metrics whose lowest value is the best."""
 NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
-"""The metrics of which the value nearest to 0 is the best."""
+"""The metrics whose value nearest to 0 is the best."""
 HUB_K = 15
 """The k of the k-occurrence: where the gallery is no larger, every query retrieves all of it, and no item is a hub."""
 _WITH_LOSS = (*RECALLS, "rsum")
-"""The metrics of which the clean result over the same queries is known."""
+"""The metrics whose clean result over the same queries is known."""
 _LOSS = "loss"
 _BRIEF = ("clean", "mean", _LOSS)
 """The columns whose changes, intervals and deviations the page shows; the CSV has those of all."""

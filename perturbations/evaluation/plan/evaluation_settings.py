@@ -1,4 +1,4 @@
-"""The section `evaluation` of `config.yaml`: which retrieval is run, of which models, and how they adapt."""
+"""The section `evaluation` of `config.yaml`: which retrieval is run, with which models, and how they adapt."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def settings(
 
 
 def parameters_of(name: str, given: Mapping[str, method_registry.MethodValue], direction: str) -> str:
-    """The canonical JSON of every parameter of a method in a direction, of which some are given."""
+    """The canonical JSON of every parameter of a method in a direction; `given` replaces some of them."""
     return canonical(method_registry.effective(name, given, direction))
 
 
