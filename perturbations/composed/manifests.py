@@ -40,7 +40,7 @@ _GALLERY, _SOURCE_IN_GALLERY = "authors_gallery", "source_in_gallery"
 def names_of(
     split: Split, wanted: Sequence[str], source_in_gallery: bool | Literal["both"] | None = None
 ) -> tuple[str, ...]:
-    """The galleries that are evaluated: those of the dataset win, and stand before the wanted ones.
+    """The galleries that are evaluated: those of the dataset win, and come before the configured ones.
 
     `source_in_gallery` says whether the query's own clip is in them; None: as the dataset's authors have it. The names
     of galleries with it end in `WITH_SOURCE`.

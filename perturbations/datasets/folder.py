@@ -150,7 +150,7 @@ def _rows(
 
 
 def _each_caption(rows: Rows, caption: str) -> Iterator[tuple[AnnotationPlace, object]]:
-    """The rows, of which one with a list of captions is several; without any caption it has an empty one."""
+    """The rows. A row with a list of captions becomes several; a row without any caption has an empty one."""
     for where, row in rows:
         if not isinstance(row, dict) or not isinstance(texts := row.get(caption), list):
             yield where, row
@@ -243,7 +243,7 @@ def _header(captions: Path) -> list[str]:
 
 
 def _first_rows(captions: Path) -> list[dict[str | None, object]]:
-    """The first rows that are objects, of which those in JSON may be damaged."""
+    """The first rows that are objects; rows in JSON may be damaged."""
     names = _header(captions)
     usual = {own for role, known in _USUAL_NAMES.items() for own in known if role != "caption"}
     required = [name for name in names if name.strip().lower().replace(" ", "_") in usual]

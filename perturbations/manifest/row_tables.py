@@ -37,7 +37,7 @@ def column_problem(kind: RowKind[Any], schema: pa.Schema) -> str | None:
     """Why a file's columns are not those of a kind; None where they are."""
     wanted = schema_of(kind)
     if absent := [name for name in wanted.names if name not in schema.names]:
-        return f"it lacks {', '.join(map(repr, absent[:5]))}"
+        return f"it does not have {', '.join(map(repr, absent[:5]))}"
     for own in schema:
         if own.name not in wanted.names or schema.names.count(own.name) > 1:
             what = kind.renamed.get(own.name, "which this version does not know")

@@ -246,7 +246,7 @@ def test_every_id_has_the_file_that_the_loaders_look_for_or_none(sources: Path, 
         done = export("vtr_tta", path, out, num_frames=1, size=8)
         assert (done.written, done.kept, len(done.failed)) == (written, len(named) - written, len(IN_NO_FILE))
     assert {problem for _, problem in done.failed} == {
-        "the loader looks for a file of a name that none can have, or that is another id's"
+        "no file can have the name that the loader looks for, or another id has it"
     }
     held = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert {file.parent for file in held} == {out / "clean"}

@@ -186,7 +186,7 @@ def test_the_index_leads_to_every_file(stored: Path, tmp_path: Path) -> None:
     files.write(root / "manifests/theirs/x/videos.parquet", VIDEOS, [], {sets.SET: hostile})
     files.write(root / "manifests/theirs/y/videos.parquet", VIDEOS, [], {sets.SET: {**hostile, "listed": 2}})
     text = index(root).read_text(encoding="utf-8")
-    assert "videos.parquet does not say in the way of manifests what was listed" in text
+    assert "videos.parquet does not say, as manifests do, what was listed" in text
     assert "<p>1 of 2 clips, 1 scenario</p>" in text
     assert "<p>R@1 32.0 perturbed, 42.0 clean: tcr, v2t, the best of 2 methods</p>" in text
     assert "<p>R@1 42.0 clean: tcr, v2t, the best of 2 methods</p>" in text

@@ -84,7 +84,7 @@ class EvaluationJob:
     def evaluate(
         self, runs: Sequence[Run], journal: Path, journals: Sequence[Path] = ()
     ) -> tuple[list[ResultRow], list[RankRow]]:
-        """The rows of results and ranks of runs, of which those of a scenario stand together.
+        """The rows of results and ranks of runs; the runs of a scenario follow each other.
 
         Runs in `journal`, and in `journals` of other jobs on the same scenarios, are not repeated. Raises
         `ManifestError` where no query is left.
