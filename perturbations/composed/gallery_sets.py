@@ -60,7 +60,7 @@ def gallery(split: Split, name: str) -> Iterator[Sequence[int]]:
             stored(row for row in rows if row not in without) for rows, without in zip(brought, own, strict=True)
         )
     elif is_global(rule):
-        shared = _shared_rows(split, rule)
+        shared = shared_rows(split, rule)
         members = (tuple(row for row in shared if row not in without) for without in map(frozenset, own))
     else:
         members = (_local_rows(split, rule, query) for query in split.queries)
@@ -70,7 +70,7 @@ def gallery(split: Split, name: str) -> Iterator[Sequence[int]]:
     return (stored(sorted((*rows, *added))) for rows, added in zip(members, of_name, strict=True))
 
 
-def _shared_rows(split: Split, name: str) -> Sequence[int]:
+def shared_rows(split: Split, name: str) -> Sequence[int]:
     """The rows of a global gallery, before the query's own are left out."""
     if name == "global_rows":
         return range(len(split.pool))

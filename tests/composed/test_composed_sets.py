@@ -402,6 +402,11 @@ def test_thousands_of_candidates_take_four_bytes_each(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert [{*rows} for rows in again.galleries["candidates"]] == expected
     assert held < 10_000_000
+    tracemalloc.start()
+    scored(again, "global_distinct", np.eye(2, dtype=np.float32)[np.arange(len(again.pool)) % 2])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8 * len(again.queries) * len(again.pool), "similarities, and no array of rows per query"
     part = manifests.restricted(again, frozenset(clip.clip_id for clip in again.pool[:3_000]), frozenset(["000003"]))
     assert sum(map(len, part.galleries["candidates"])) < 2_000
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical, digest
-from perturbations.composed.gallery_sets import WITH_SOURCE, gallery, targets_in
+from perturbations.composed.gallery_sets import NAMES, WITH_SOURCE, gallery, is_global, shared_rows, targets_in
 from perturbations.composed.split import WORDS, Split
 from perturbations.evaluation.plan import composed_runs
 from perturbations.evaluation.plan.planned_runs import CLEAN
@@ -181,10 +181,7 @@ def scenario_rows(
         _check(split, model)
     keys = {model.name: run.model_key if model is models[-1] else model.name for model in models}
     targets = [targets_in(split, query) for query in split.queries]
-    # Four bytes per row: a global gallery of 2,295 queries and 12,526 rows takes 115 MB.
-    candidates = {
-        name: [_candidates(name, rows) for rows in gallery(split, name)] for name in dict.fromkeys(ways["galleries"])
-    }
+    candidates = {name: _candidates(split, name) for name in dict.fromkeys(ways["galleries"])}
     has_several = _has_several(split)
     behind = max(len(split.pool), KS[-1]) + 1
     counted: dict[str, NDArray[np.int64]] = {}
@@ -219,7 +216,7 @@ def scenario_rows(
         }
         chances = _recalls({k: chance(sizes[own].tolist(), present[own].tolist(), k) for k in KS})
         if has_several:
-            relevant = [int(np.isin(members[place], targets[place]).sum()) for place in own]
+            relevant = [int(np.isin(members[place], targets[place]).sum()) for place in own.tolist()]
             chances |= {f"map_at_{k}": chance_of_map(sizes[own].tolist(), relevant, k) for k in MAP_KS}
         unknown = {"median_rank": math.nan, "mean_rank": math.nan, "queries": len(own), "category": CLEAN}
         for by_chance in (named(model, name, RANDOM) for model in keys if run.side == "none"):
@@ -260,10 +257,30 @@ class _Kept:
         self.source_first = np.zeros(queries, bool)
 
 
-def _candidates(name: str, rows: Sequence[int]) -> NDArray[np.int32]:
-    """The rows of a query's gallery, each once, but where entries are rows."""
-    own = np.asarray(rows, np.int32)
-    return np.sort(own) if name.startswith(_BY_ROWS) else np.unique(own)
+def _candidates(split: Split, name: str) -> Sequence[NDArray[np.int32]]:
+    """The rows of each query's gallery, sorted, and each once but where entries are rows."""
+    if is_global(name) and name.removesuffix(WITH_SOURCE) in NAMES:
+        return _GlobalGallery(split, name)
+    return [np.unique(np.asarray(rows, np.int32)) for rows in gallery(split, name)]
+
+
+class _GlobalGallery(Sequence[NDArray[np.int32]]):
+    """The rows of `gallery` when they are asked for: of 5,000 queries and 16,000 clips, all at once take 330 MB."""
+
+    def __init__(self, split: Split, name: str) -> None:
+        rule = name.removesuffix(WITH_SOURCE)
+        self.shared = np.array(shared_rows(split, rule), np.int32)
+        self.own = [split.rows_of.get(query.clip_id, []) for query in split.queries]
+        self.first_added = 0 if rule == "global_rows" else -1
+        self.with_source = name.endswith(WITH_SOURCE)
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def __getitem__(self, query: Any) -> Any:
+        own = self.own[query]
+        rows = self.shared[np.isin(self.shared, own, invert=True)]
+        return np.sort(np.append(rows, np.array(own[self.first_added :], np.int32))) if self.with_source else rows
 
 
 def _has_several(split: Split) -> bool:
