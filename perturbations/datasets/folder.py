@@ -12,9 +12,10 @@ from typing import NamedTuple
 from perturbations.base.errors import AnnotationError, cut, short
 from perturbations.base.storage import composed
 from perturbations.datasets.adapter_registry import Adapter, ColumnsSection, Dataset, annotations_of, get, split_of
-from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at
+from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at, is_unicode
 from perturbations.datasets.parsing import (
     Rows,
+    check_header,
     checked,
     header,
     json_lines,
@@ -43,7 +44,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
         required = [name for role, name in columns.model_dump().items() if name and (has_captions or role != "caption")]
         rows = _rows(path, list(dict.fromkeys(required)), columns.item_id, [columns.caption], split, names)
     if not has_captions:
-        rows = ((where, {columns.caption: "", **row} if isinstance(row, dict) else row) for where, row in rows)
+        rows = _with_empty_captions(rows, columns.caption)
     add_rows(rows, columns, get(dataset.adapter).extensions, collector)
 
 
@@ -78,8 +79,8 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
             collector.reject(where, item_id, f"its span is not in seconds: {error}")
             continue
         try:
-            others = {name: value for name, value in row.items() if name and name not in (*fields, *times)}
-            further = {named(name, others): _as_json(name, value) for name, value in others.items()}
+            others = [name for name in row if name and name not in (*fields, *times)]
+            further = {named(_checked_text(name, name)): _as_json(name, row[name]) for name in others}
         except ValueError as error:
             collector.reject(where, item_id, str(error))
             continue
@@ -95,6 +96,7 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
         elif (first.source_video_id, first.start_s, first.end_s) != (video, start_s, end_s):
             reason = f"names another video or span than {at(first.where)} does for the same id"
             collector.reject(where, item_id, reason)
+            continue
         elif text or not further:  # rows without captions may say more of an item
             collector.add_caption(first, text, where)
         collector.describe(item_id, further)
@@ -106,11 +108,7 @@ _MOST_DEPTH, _MOST_TEXT = 16, 100_000
 def _as_json(column: str, value: object, depth: int = 0) -> object:
     """A value of a further column, as JSON can hold it; None where it is empty. Raises `ValueError`."""
     if isinstance(value, str):
-        if len(value) > _MOST_TEXT:
-            raise ValueError(f"the column {short(column)} holds {len(value):,} letters, more than {_MOST_TEXT:,}")
-        if not value.isascii():
-            value.encode()  # a lone surrogate: `UnicodeEncodeError`
-        return value or None
+        return _checked_text(column, value) or None
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
@@ -120,8 +118,17 @@ def _as_json(column: str, value: object, depth: int = 0) -> object:
     if isinstance(value, list):
         return [_as_json(column, member, depth + 1) for member in value]
     if isinstance(value, dict):
-        return {key: _as_json(column, member, depth + 1) for key, member in value.items()}
+        return {_checked_text(column, key): _as_json(column, own, depth + 1) for key, own in value.items()}
     return str(value)  # a date of Parquet
+
+
+def _checked_text(column: str, text: str) -> str:
+    """A text of a further column. Raises `ValueError` for one that a manifest cannot hold."""
+    if len(text) > _MOST_TEXT:
+        raise ValueError(f"the column {short(column)} holds {len(text):,} letters, more than {_MOST_TEXT:,}")
+    if not is_unicode(text):
+        raise ValueError(f"the column {short(column)} is not valid Unicode text: {short(text)} has a lone surrogate")
+    return text
 
 
 _WAY_OUT = ". Name your own in the dataset's `columns`: {item_id: ..., caption: ...}"
@@ -147,6 +154,12 @@ def _rows(
     raise AnnotationError(
         f"{path}: a table must be a .csv, .tsv, .json, .jsonl or .parquet file: save it as one of them"
     )
+
+
+def _with_empty_captions(rows: Rows, caption: str) -> Rows:
+    for where, row in rows:
+        is_short = isinstance(row, dict) and None not in row  # a row with surplus fields is rejected as it is
+        yield where, {caption: "", **row} if is_short else row
 
 
 def _each_caption(rows: Rows, caption: str) -> Iterator[tuple[AnnotationPlace, object]]:
@@ -202,6 +215,8 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
     """
     rows = _first_rows(captions)
     names = _header(captions) or list(dict.fromkeys(str(name) for row in rows for name in row))
+    if not names:
+        raise AnnotationError(f'{captions} lists no clip: it needs an entry per clip, such as {{"item_id": "a"}}')
     usual = {name.strip().lower().replace(" ", "_"): name for name in names}
     could = {role: [usual[own] for own in known if own in usual] for role, known in _USUAL_NAMES.items()}
     values = {name: [_text(row.get(name)) for row in rows] for name in (*could["item_id"], *could["video"])}
@@ -230,16 +245,20 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
             f"{captions}: no column is called {usual_names}; {columns}. Call the one that names the files item_id"
         )
     by_role = {role: name for role, name in chosen.items() if name is not None}
-    others = [name for name in names if name and name not in by_role.values()]
+    others = [name for name in names if name not in by_role.values()]
     return ChosenColumns(by_role, others)
 
 
 def _header(captions: Path) -> list[str]:
-    """The columns of a table; none of JSON, whose objects have members."""
+    """The columns of a table, which have different names; none of JSON, whose objects have members."""
     kind = captions.suffix.lower()
     if kind in _SEPARATORS:
-        return header(captions, _SEPARATORS[kind])
-    return parquet_header(captions) if kind == ".parquet" else []
+        names = header(captions, _SEPARATORS[kind])
+    else:
+        names = parquet_header(captions) if kind == ".parquet" else []
+    named_columns = [name for name in names if name]
+    check_header(captions, named_columns, names)
+    return named_columns
 
 
 def _first_rows(captions: Path) -> list[dict[str | None, object]]:

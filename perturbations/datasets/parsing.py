@@ -110,7 +110,7 @@ def json_rows(path: Path, split: str | None, item_id: str, captions: Sequence[st
         keys = ", ".join(map(short, [*by_split][:_SHOWN])) + (", ..." if len(by_split) > _SHOWN else "")
         raise AnnotationError(
             f"{path} has entries below {keys}, none below {short(split)}: the dataset's `split` says which to read "
-            "(datasets.<name>.split in config.yaml)"
+            "(datasets.<name>.split in config.yaml; `perturb init` takes 'test')"
         )
     return by_split[split]
 
@@ -141,8 +141,11 @@ def json_splits(path: Path, item_id: str, captions: Sequence[str]) -> dict[str, 
     for name, entries in value.items():
         if by_split[name] is None or (are_lists and not isinstance(entries, list)):
             kind = type(entries).__name__
-            raise AnnotationError(f"{path} must be {what}: below {short(name)} is a {kind}, not a list")
+            raise AnnotationError(f"{path} must be {what}: below {short(name)} is a {kind}, not a list{_LABELS}")
     return {name: entries or [] for name, entries in by_split.items()}
+
+
+_LABELS = '; labels of clips: [{"item_id": ..., "label": ...}, ...]'
 
 
 def _numbered(what: str, entries: Iterable[object]) -> Rows:
@@ -227,7 +230,7 @@ OF_ANOTHER_TABLE = ". A table of your own is read by `adapter: folder`"
 
 
 def table(
-    path: Path, required: Iterable[str], delimiter: str = ",", way_out: str = OF_ANOTHER_TABLE
+    path: Path, required: Collection[str], delimiter: str = ",", way_out: str = OF_ANOTHER_TABLE
 ) -> Iterator[tuple[AnnotationPlace, object]]:
     """The lines and rows of a table with a header; a row is a dict from column to text.
 
@@ -263,9 +266,10 @@ def _csv_reader(path: Path, delimiter: str) -> Iterator[_csv.Reader]:
             raise AnnotationError(f"{path}, line {reader.line_num}: {error}{quotes}") from error
 
 
-def check_header(path: Path, required: Iterable[str], header: Sequence[str | None], way_out: str = "") -> None:
+def check_header(path: Path, required: Collection[str], header: Sequence[str | None], way_out: str = "") -> None:
     """Raise `AnnotationError` unless the header has each of the columns, once."""
-    if missing := [column for column in required if column not in header]:
+    number_of = Counter(header)
+    if missing := [column for column in required if column not in number_of]:
         if blank := [name for name in header if name and name != name.strip() and name.strip() in missing]:
             raise AnnotationError(
                 f"{path}: the header has a blank in {short(blank[0])}: remove it, or name the column so"
@@ -274,7 +278,7 @@ def check_header(path: Path, required: Iterable[str], header: Sequence[str | Non
             f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
             + (of_separator(header) or f"{did_you_mean(missing[0], filter(None, header))}{way_out}".replace("?.", "?"))
         )
-    if repeated := [column for column in required if header.count(column) > 1]:
+    if repeated := [column for column in required if number_of[column] > 1]:
         raise AnnotationError(
             f"{path} has the column {short(repeated[0])} twice: rename one; its header is {short(list(header))}"
         )

@@ -20,7 +20,7 @@ from copies import ROOT
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config.sections import Config
-from perturbations.corpus.plan import sharding
+from perturbations.corpus.plan import items, sharding
 
 Capture = pytest.CaptureFixture[str]
 OWN = ("--videos", "clips", "--captions")
@@ -231,6 +231,26 @@ def test_clips_in_folders_and_a_table_of_labels_have_projects(tmp_path: Path, ca
         os.chdir(tmp_path)
 
 
+def test_each_file_has_an_id_that_names_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"a": "a.mp4", "a.mp4.mkv": "a.mp4.mkv", "b.avi.mp4": "b.avi.mp4", "c.mov": "c.mov", "c.mp4": "c.mp4"}
+    make_clips(*names.values())
+    scratch = Path("scratch: it's # much longer than a line of YAML, which would be folded there " + "x" * 60)
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch.absolute()))
+    assert main(["init", "study", "--videos", "clips"]) == 0
+    dataset = configured("study").datasets["study"]
+    located, missing = items.locate(dataset, items.read("study", dataset))
+    assert {clip.item_id: Path(clip.path).name for clip in located} == names
+    assert not missing
+
+
+def test_a_name_that_is_no_text_is_named(capsys: Capture) -> None:
+    make_clips("a.mp4")
+    Path("clips/a.mp4").rename(os.fsdecode(b"clips/\xff.mp4"))
+    assert main(["init", "study", "--videos", "clips"]) == 1
+    assert r"clips: the name '\udcff.mp4' is not UTF-8: rename the file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("pictures", [False, True])
 def test_init_reads_lists_of_captions_and_splits_as_keys(pictures: bool, tmp_path: Path, capsys: Capture) -> None:
     for name in ("a", "b"):
@@ -295,6 +315,8 @@ def test_init_proposes_no_command_that_takes_a_name_for_an_option(capsys: Captur
         ("clips", "x.csv", "", "is empty"),
         ("clips", "x.csv", "id;text\none;a man\n", "in which ';' separates the fields"),
         ("clips", "y.parquet", "id", "y.parquet: no such file"),
+        ("clips", "x.csv", "id,label,label\na,1,2\n", "x.csv has the column 'label' twice: rename one"),
+        ("clips", "x.csv", "id,label\na,1,2\n", "3 fields, where the header has 2"),
     ],
 )
 def test_init_writes_nothing_where_no_clip_can_be_used(
