@@ -158,8 +158,9 @@ def _rows(
 
 def _with_empty_captions(rows: Rows, caption: str) -> Rows:
     for where, row in rows:
-        is_short = isinstance(row, dict) and None not in row  # a row with surplus fields is rejected as it is
-        yield where, {caption: "", **row} if is_short else row
+        if isinstance(row, dict) and None not in row:  # one with surplus fields is rejected as it is
+            row.setdefault(caption, "")
+        yield where, row
 
 
 def _each_caption(rows: Rows, caption: str) -> Iterator[tuple[AnnotationPlace, object]]:
