@@ -90,7 +90,7 @@ def further_columns(corpus: ExportedCorpus) -> FurtherColumns:
 def of_clip(clip: ExportedClip, sha256: str, further: FurtherColumns) -> dict[str, Any]:
     """The columns of a clip; `sha256` is the hash of its file."""
     texts = [caption.text for caption in clip.captions]
-    own = {"item": clip.row.item_id, "mix": clip.mix, "share": clip.share, "sha256": sha256}
+    own: dict[str, Any] = {"item": clip.row.item_id, "mix": clip.mix, "share": clip.share, "sha256": sha256}
     own |= {"caption": texts[0] if texts else "", "captions": texts}
     described = further.by_item.get(clip.row.item_id, {})
     return _of_row(CLIP, clip.row) | own | {name: described.get(name) for name in further.schema.names}
