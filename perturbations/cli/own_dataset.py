@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -100,7 +100,7 @@ def look(
     summary.append(cost)
     summary += chosen
     named = {os.path.realpath(clip.path) for clip in located}
-    there = _clips_in(videos, extensions)
+    there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions and path.is_file())
     if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
         what = noun if questions or listing.has_captions else "row"
         summary.append(f"{files} without a {what}, which are left out: {_few(unlisted)}")
@@ -112,10 +112,6 @@ def look(
     config = {"datasets": {name: section}, "suites": {suite: {} for suite in suites}, "storage": storage}
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     return OwnDataset(name, suites[0], listing.has_captions, text, summary)
-
-
-def _clips_in(folder: Path, extensions: Collection[str]) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in extensions and path.is_file())
 
 
 def uncaptioned(folder: Path, *, pictures: bool) -> str:

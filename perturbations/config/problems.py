@@ -280,13 +280,8 @@ def wants_text(error: ValidationError) -> set[Key]:
     return {_key_of(item) for item in items if item["type"] in ("string_type", "path_type")}
 
 
-_RENAMED = {
-    "evaluation.backbone": "model",
-    "evaluation.pretrained": "model",
-    "evaluation.models.backbone": "model",
-    "evaluation.models.pretrained": "model",
-}
-"""Keys that had another name before, and their new one."""
+_SYNONYMS = {"backbone": "model", "pretrained": "model"}
+"""What others call a key -> its name."""
 
 
 def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
@@ -301,14 +296,13 @@ def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
     for key, items in by_key.items():
         if items[0]["type"] == "literal_error" and any(other[:-1] == key for other in by_key):
             continue  # it is a list, whose members are wrong
-        new = _RENAMED.get(".".join(part for part in key if not part.isdigit()))
-        if items[0]["type"] == "extra_forbidden" and new is not None:
-            problems.append((key, f"is called `{new}` since 1.0: write `{new}: ...`"))
-        elif items[0]["type"] == "extra_forbidden":
+        if items[0]["type"] == "extra_forbidden":
             keys = _known_keys(_nodes(schema, _parts(items[0])[:-1]), schema)
             known = "" if key[:-1] in listed else f"; known: {cut(', '.join(keys), 1000)}"  # once per object
             listed.add(key[:-1])
-            hint = did_you_mean(key[-1], keys) or (another_kind(key[-1]) if len(key) == 1 else "")
+            hint = did_you_mean(_SYNONYMS.get(key[-1], key[-1]), keys) or (
+                another_kind(key[-1]) if len(key) == 1 else ""
+            )
             problems.append((key, f"unknown key{known}{hint}"))
         else:
             problems.append((key, _told(items, schema)))

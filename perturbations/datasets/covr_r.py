@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from perturbations.datasets import composed_table
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.composed_table import (
-    ComposedEntry,
-    ComposedTable,
-    QueryColumns,
-    entries_of,
-    further_files,
-    read,
-)
 from perturbations.datasets.listing import Collector
 from perturbations.datasets.parsing import whole_json
 
-_COLUMNS = QueryColumns(
+_COLUMNS = composed_table.QueryColumns(
     query_id="id",
     source="video_source",
     targets="video_target",
@@ -32,7 +25,7 @@ def _stem(path: str) -> str:
     return PurePosixPath(path).stem
 
 
-def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
+def entries(dataset: Dataset, collector: Collector) -> Iterator[composed_table.ComposedEntry]:
     """The queries of both lists. Clips are called by the names of their files, without folder and ending."""
     path = annotations_of(dataset)
     parts = whole_json(path, list, 'a list of objects {"webvid": [...]} and {"ss2": [...]}')
@@ -42,7 +35,7 @@ def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
         for name, own in named
         for number, row in enumerate(own if isinstance(own, list) else [own])
     ]
-    return entries_of(rows, _COLUMNS, dataset, collector, clip_of=_stem)
+    return composed_table.entries_of(rows, _COLUMNS, dataset, collector, clip_of=_stem)
 
 
 ADAPTER = Adapter(
@@ -52,9 +45,9 @@ ADAPTER = Adapter(
     url="https://github.com/mbzuai-oryx/CoVR-R",
     annotations="merged_webvid_ss2.json",
     published="2,800 queries; mteb has 2,634 of them, and 4,425 clips",
-    settings=ComposedTable,
+    settings=composed_table.ComposedTable,
     queries=entries,
-    further_files=further_files,
+    further_files=composed_table.further_files,
     gallery="global_distinct",
-    read=read,
+    read=composed_table.read,
 )

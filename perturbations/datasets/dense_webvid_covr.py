@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from perturbations.datasets import composed_table
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.composed_table import (
-    ComposedEntry,
-    ComposedTable,
-    QueryColumns,
-    entries_of,
-    further_files,
-    read,
-)
 from perturbations.datasets.listing import Collector
 from perturbations.datasets.parsing import table
 
-_COLUMNS = QueryColumns(source="pth1", targets="pth2", instruction="edit", source_caption="txt1")
+_COLUMNS = composed_table.QueryColumns(source="pth1", targets="pth2", instruction="edit", source_caption="txt1")
 
 
-def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
+def entries(dataset: Dataset, collector: Collector) -> Iterator[composed_table.ComposedEntry]:
     """A query per row of the CSV; `txt1` describes the query's video."""
-    return entries_of(table(annotations_of(dataset), _COLUMNS.required), _COLUMNS, dataset, collector)
+    return composed_table.entries_of(table(annotations_of(dataset), _COLUMNS.required), _COLUMNS, dataset, collector)
 
 
 ADAPTER = Adapter(
@@ -31,10 +24,10 @@ ADAPTER = Adapter(
     url="https://github.com/OmkarThawakar/BSE-CoVR",
     annotations="dense-webvid8m-covr_test.csv",
     published="2,556 queries, instructions of 31 words on average",
-    settings=ComposedTable,
+    settings=composed_table.ComposedTable,
     queries=entries,
-    further_files=further_files,
+    further_files=composed_table.further_files,
     extensions=(".mp4",),
     gallery="global_targets",
-    read=read,
+    read=composed_table.read,
 )

@@ -15,17 +15,12 @@ from perturbations.datasets.adapter_registry import Adapter, ColumnsSection, Dat
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at, is_unicode
 from perturbations.datasets.parsing import (
     Rows,
-    check_header,
     checked,
-    header,
-    json_lines,
-    json_rows,
+    columns_of,
     json_splits,
     of_separator,
-    parquet,
-    parquet_header,
+    rows_of,
     seconds,
-    table,
 )
 from perturbations.manifest.attributes import named
 
@@ -33,16 +28,20 @@ from perturbations.manifest.attributes import named
 def read(dataset: Dataset, collector: Collector) -> None:
     """A table of captions; rows that share an id are captions of one item, and so are the texts of a list."""
     path, columns, split = annotations_of(dataset), dataset.columns, split_of(dataset)
-    names = _header(path)
+    names = columns_of(path)
     rows: Rows = ()
     if not names:  # of JSON, whose first entry tells
-        rows = iter(_rows(path, (), columns.item_id, [columns.caption], split))
+        rows = iter(rows_of(path, (), item_id=columns.item_id, captions=[columns.caption], split=split))
         first = list(islice(rows, 1))
         rows, names = chain(first, rows), [*first[0][1]] if first and isinstance(first[0][1], dict) else ["caption"]
     columns, has_captions = _columns_of(names, columns)
     if not rows:
-        required = [name for role, name in columns.model_dump().items() if name and (has_captions or role != "caption")]
-        rows = _rows(path, list(dict.fromkeys(required)), columns.item_id, [columns.caption], split, names)
+        of_roles = columns.model_dump(exclude=None if has_captions else {"caption"}, exclude_none=True)
+        required = dict.fromkeys(of_roles.values())
+        captions = [columns.caption]
+        rows = rows_of(
+            path, required, item_id=columns.item_id, captions=captions, lists=captions, further=names, way_out=_WAY_OUT
+        )
     if not has_captions:
         rows = _with_empty_captions(rows, columns.caption)
     add_rows(rows, columns, get(dataset.adapter).extensions, collector)
@@ -54,7 +53,7 @@ def _columns_of(names: Sequence[str], columns: ColumnsSection) -> tuple[ColumnsS
     Where the configuration names no column of ids and the table has no `item_id`, the names of files are the ids. Where
     it names none of captions and the table has none with a usual name, there are no captions.
     """
-    usual = {name.strip().lower().replace(" ", "_") for name in names}
+    usual = set(map(_usual_form, names))
     if "item_id" not in columns.model_fields_set and "item_id" not in names:
         files = [columns.video] if columns.video else [name for name in _USUAL_NAMES["video"] if name in names]
         columns = columns.model_copy(update={"item_id": files[0], "video": None} if files else {})
@@ -134,28 +133,6 @@ def _checked_text(column: str, text: str) -> str:
 _WAY_OUT = ". Name your own in the dataset's `columns`: {item_id: ..., caption: ...}"
 
 
-def _rows(
-    path: Path,
-    required: Sequence[str],
-    item_id: str,
-    captions: Sequence[str],
-    split: str | None,
-    further: Sequence[str] = (),
-) -> Rows:
-    kind = path.suffix.lower()
-    if kind in _SEPARATORS:
-        return table(path, required, _SEPARATORS[kind], _WAY_OUT)
-    if kind == ".parquet":
-        return parquet(path, required, captions, _WAY_OUT, further)
-    if kind == ".jsonl":
-        return json_lines(path)
-    if kind == ".json":
-        return json_rows(path, split, item_id, captions)
-    raise AnnotationError(
-        f"{path}: a table must be a .csv, .tsv, .json, .jsonl or .parquet file: save it as one of them"
-    )
-
-
 def _with_empty_captions(rows: Rows, caption: str) -> Rows:
     for where, row in rows:
         if isinstance(row, dict) and None not in row:  # one with surplus fields is rejected as it is
@@ -175,7 +152,6 @@ def _each_caption(rows: Rows, caption: str) -> Iterator[tuple[AnnotationPlace, o
             yield f"{at(where)}, caption {number}", several
 
 
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _USUAL_NAMES = {
     "item_id": ("item_id", "video_id", "clip_id", "image_id", "videoid", "id", "key", "name"),
     "video": ("video", "file", "filename", "file_name", "path", "video_path", "video_name", "clip", "image"),
@@ -214,11 +190,15 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
     values decide: a column of row numbers names no file, or another row's. Raises `AnnotationError` where a table has
     no column with a usual name.
     """
-    rows = _first_rows(captions)
-    names = _header(captions) or list(dict.fromkeys(str(name) for row in rows for name in row))
+    names = columns_of(captions)
+    of_files = {own for role, known in _USUAL_NAMES.items() for own in known if role != "caption"}
+    required = dict.fromkeys(name for name in names if _usual_form(name) in of_files)
+    entries = rows_of(captions, required, item_id="item_id", captions=_USUAL_NAMES["caption"])
+    rows = [row for _, row in islice(entries, _LOOKED_AT) if isinstance(row, dict)]  # of JSON, others are damaged
+    names = names or list(dict.fromkeys(str(name) for row in rows for name in row))
     if not names:
         raise AnnotationError(f'{captions} lists no clip: it needs an entry per clip, such as {{"item_id": "a"}}')
-    usual = {name.strip().lower().replace(" ", "_"): name for name in names}
+    usual = {_usual_form(name): name for name in names}
     could = {role: [usual[own] for own in known if own in usual] for role, known in _USUAL_NAMES.items()}
     values = {name: [_text(row.get(name)) for row in rows] for name in (*could["item_id"], *could["video"])}
     number = {name: sum(value in files for value in texts) for name, texts in values.items()}
@@ -250,25 +230,8 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
     return ChosenColumns(by_role, others)
 
 
-def _header(captions: Path) -> list[str]:
-    """The columns of a table, which have different names; none of JSON, whose objects have members."""
-    kind = captions.suffix.lower()
-    if kind in _SEPARATORS:
-        names = header(captions, _SEPARATORS[kind])
-    else:
-        names = parquet_header(captions) if kind == ".parquet" else []
-    named_columns = [name for name in names if name]
-    check_header(captions, named_columns, names)
-    return named_columns
-
-
-def _first_rows(captions: Path) -> list[dict[str | None, object]]:
-    """The first rows that are objects, of which those in JSON may be damaged."""
-    names = _header(captions)
-    usual = {own for role, known in _USUAL_NAMES.items() for own in known if role != "caption"}
-    required = [name for name in names if name.strip().lower().replace(" ", "_") in usual]
-    rows = _rows(captions, list(dict.fromkeys(required)), "item_id", _USUAL_NAMES["caption"], None)
-    return [row for _, row in islice(rows, _LOOKED_AT) if isinstance(row, dict)]
+def _usual_form(name: str) -> str:
+    return name.strip().lower().replace(" ", "_")
 
 
 def _text(value: object) -> str:

@@ -248,6 +248,52 @@ def table(
                 yield reader.line_num, row
 
 
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+
+def columns_of(path: Path) -> list[str]:
+    """The columns of a .csv, .tsv or .parquet file that have a name; none of JSON, and of other files.
+
+    Raises `AnnotationError` where two have the same name.
+    """
+    kind = path.suffix.lower()
+    if kind not in (*_SEPARATORS, ".parquet"):
+        return []
+    every = parquet_header(path) if kind == ".parquet" else header(path, _SEPARATORS[kind])
+    names = [name for name in every if name]
+    check_header(path, names, every)
+    return names
+
+
+def rows_of(
+    path: Path,
+    required: Collection[str],
+    *,
+    item_id: str,
+    captions: Sequence[str],
+    split: str | None = None,
+    lists: Collection[str] = (),
+    further: Collection[str] = (),
+    way_out: str = "",
+) -> Rows:
+    """The places and rows of a .csv, .tsv, .json, .jsonl or .parquet file, as `table`, `json_rows` and `parquet` do.
+
+    Raises `AnnotationError`.
+    """
+    kind = path.suffix.lower()
+    if kind in _SEPARATORS:
+        return table(path, required, _SEPARATORS[kind], way_out)
+    if kind == ".parquet":
+        return parquet(path, required, lists, way_out, further)
+    if kind == ".jsonl":
+        return json_lines(path)
+    if kind == ".json":
+        return json_rows(path, split, item_id, captions)
+    raise AnnotationError(
+        f"{path}: a table must be a .csv, .tsv, .json, .jsonl or .parquet file: save it as one of them"
+    )
+
+
 def header(path: Path, delimiter: str = ",") -> list[str]:
     """The names of a table's columns."""
     with _csv_reader(path, delimiter) as reader:
@@ -293,7 +339,7 @@ def of_separator(header: Sequence[str | None]) -> str:
 
 
 def parquet(
-    path: Path, required: Sequence[str], lists: Collection[str] = (), way_out: str = "", further: Collection[str] = ()
+    path: Path, required: Collection[str], lists: Collection[str] = (), way_out: str = "", further: Collection[str] = ()
 ) -> Iterator[tuple[AnnotationPlace, object]]:
     """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required and the further columns.
 
@@ -348,7 +394,7 @@ def _is_plain(kind: pa.DataType) -> bool:
     return not (pa.types.is_nested(kind) or holds_bytes)
 
 
-def _check_kinds(path: Path, required: Sequence[str], lists: Collection[str], schema: pa.Schema) -> None:
+def _check_kinds(path: Path, required: Collection[str], lists: Collection[str], schema: pa.Schema) -> None:
     """Raise `AnnotationError` for a column that holds anything but texts or numbers, or lists of them."""
     import pyarrow as pa
 

@@ -7,23 +7,16 @@ from typing import Literal
 
 from pydantic import Field
 
+from perturbations.datasets import composed_table
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.composed_table import (
-    ComposedEntry,
-    ComposedTable,
-    QueryColumns,
-    entries_of,
-    further_files,
-    read,
-)
 from perturbations.datasets.listing import Collector
 from perturbations.datasets.parsing import table
 
-_COLUMNS = QueryColumns(source="query_video", targets="target_videos_ids", instruction="modification")
+_COLUMNS = composed_table.QueryColumns(source="query_video", targets="target_videos_ids", instruction="modification")
 _TARGET = "target_video"
 
 
-class TfCovr(ComposedTable):
+class TfCovr(composed_table.ComposedTable):
     """The keys of `config.yaml`, with that of repeated targets."""
 
     variant: Literal["released", "paper"] = Field(
@@ -32,7 +25,7 @@ class TfCovr(ComposedTable):
     )
 
 
-def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
+def entries(dataset: Dataset, collector: Collector) -> Iterator[composed_table.ComposedEntry]:
     """A query per row, whose first target is the one that R@k is of in the authors' code."""
     names = dict.fromkeys(("query_id", _COLUMNS.source, _COLUMNS.targets, _COLUMNS.instruction, _TARGET))
     rows = table(annotations_of(dataset), names)
@@ -43,7 +36,7 @@ def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
             firsts[where] = row.get(_TARGET) if isinstance(row, dict) else None
             yield where, row
 
-    for entry in entries_of(with_first(), _COLUMNS, dataset, collector):
+    for entry in composed_table.entries_of(with_first(), _COLUMNS, dataset, collector):
         first = firsts.pop(entry.where)
         yield entry._replace(targets=tuple(dict.fromkeys([*([first] if first else []), *entry.targets])))
 
@@ -61,7 +54,7 @@ ADAPTER = Adapter(
     published="180,000 triplets, 3.9 targets per query",
     settings=TfCovr,
     queries=entries,
-    further_files=further_files,
+    further_files=composed_table.further_files,
     gallery=_gallery,
-    read=read,
+    read=composed_table.read,
 )
