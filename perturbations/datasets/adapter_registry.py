@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Union
+from typing import Annotated, Literal, NamedTuple, Union
 
 from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
@@ -13,11 +13,8 @@ from pydantic.config import JsonDict
 from perturbations.base import plugins
 from perturbations.base.errors import did_you_mean, short
 from perturbations.base.settings import MOST_ITEMS, Strict, Whole
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, ComposedEntry
 from perturbations.text.languages import SCRIPTS
-
-if TYPE_CHECKING:
-    from perturbations.datasets.composed_table import ComposedEntry
 
 _OWN = {
     **plugins.in_package(

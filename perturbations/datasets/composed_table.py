@@ -9,14 +9,13 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import Field
 
 from perturbations.base.errors import short
 from perturbations.base.settings import Strict
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, get
-from perturbations.datasets.listing import AnnotationPlace, Collector, Item
+from perturbations.datasets.listing import AnnotationPlace, Collector, ComposedEntry, Item
 from perturbations.datasets.parsing import Rows, checked, columns_of, lines, rows_of, seconds
 
 _MOST_IDS = 100_000
@@ -58,21 +57,6 @@ class ComposedTable(Dataset):
         "annotations",
     )
     categories: tuple[str, ...] | None = Field(None, min_length=1, description="only queries of these categories")
-
-
-class ComposedEntry(NamedTuple):
-    """A query as its annotations have it; names are those of clips. `gallery` is empty where no row has one."""
-
-    where: AnnotationPlace
-    query_id: str
-    source: str
-    targets: tuple[str, ...]
-    instruction: str
-    category: str
-    gallery: Sequence[str]
-    source_caption: str
-    target_caption: str
-    modified_caption: str
 
 
 def table_rows(path: Path, required: Sequence[str], optional: Iterable[str] = (), lists: Sequence[str] = ()) -> Rows:

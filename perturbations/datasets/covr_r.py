@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from perturbations.datasets import composed_table
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import Collector
+from perturbations.datasets.listing import Collector, ComposedEntry
 from perturbations.datasets.parsing import whole_json
 
 _COLUMNS = composed_table.QueryColumns(
@@ -25,7 +25,7 @@ def _stem(path: str) -> str:
     return PurePosixPath(path).stem
 
 
-def entries(dataset: Dataset, collector: Collector) -> Iterator[composed_table.ComposedEntry]:
+def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
     """The queries of both lists. Clips are called by the names of their files, without folder and ending."""
     path = annotations_of(dataset)
     parts = whole_json(path, list, 'a list of objects {"webvid": [...]} and {"ss2": [...]}')

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from perturbations.datasets import composed_table
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import Collector
+from perturbations.datasets.listing import Collector, ComposedEntry
 from perturbations.datasets.parsing import table
 
 _COLUMNS = composed_table.QueryColumns(source="pth1", targets="pth2", instruction="edit", source_caption="txt1")
 
 
-def entries(dataset: Dataset, collector: Collector) -> Iterator[composed_table.ComposedEntry]:
+def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
     """A query per row of the CSV; `txt1` describes the query's video."""
     return composed_table.entries_of(table(annotations_of(dataset), _COLUMNS.required), _COLUMNS, dataset, collector)
 

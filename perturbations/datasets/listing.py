@@ -7,9 +7,10 @@ of its file names, and builds captions and names on demand.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from perturbations.base.errors import AnnotationError, short
 from perturbations.base.storage import composed
@@ -67,6 +68,21 @@ class Item:
     def caption_id(self, number: int) -> str:
         """The id of a caption, counted from 0."""
         return self.caption_key or f"{self.item_id}#{number}"
+
+
+class ComposedEntry(NamedTuple):
+    """A query as its annotations have it; names are those of clips. `gallery` is empty where no row has one."""
+
+    where: AnnotationPlace
+    query_id: str
+    source: str
+    targets: tuple[str, ...]
+    instruction: str
+    category: str
+    gallery: Sequence[str]
+    source_caption: str
+    target_caption: str
+    modified_caption: str
 
 
 @dataclass(frozen=True, slots=True)

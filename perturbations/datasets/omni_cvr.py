@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from perturbations.datasets import composed_table
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import Collector
+from perturbations.datasets.listing import Collector, ComposedEntry
 from perturbations.datasets.parsing import json_lines
 
 _COLUMNS = composed_table.QueryColumns(source="source_id", targets="target_id", gallery="candidates")
@@ -16,7 +16,7 @@ def _stem(name: str) -> str:
     return name.removesuffix(".mp4")
 
 
-def entries(dataset: Dataset, collector: Collector) -> Iterator[composed_table.ComposedEntry]:
+def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
     """A query per line; ids have the ending `.mp4` in some of the fields."""
     return composed_table.entries_of(json_lines(annotations_of(dataset)), _COLUMNS, dataset, collector, clip_of=_stem)
 

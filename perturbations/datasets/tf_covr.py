@@ -9,7 +9,7 @@ from pydantic import Field
 
 from perturbations.datasets import composed_table
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import Collector
+from perturbations.datasets.listing import Collector, ComposedEntry
 from perturbations.datasets.parsing import table
 
 _COLUMNS = composed_table.QueryColumns(source="query_video", targets="target_videos_ids", instruction="modification")
@@ -25,7 +25,7 @@ class TfCovr(composed_table.ComposedTable):
     )
 
 
-def entries(dataset: Dataset, collector: Collector) -> Iterator[composed_table.ComposedEntry]:
+def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
     """A query per row, whose first target is the one that R@k is of in the authors' code."""
     names = dict.fromkeys(("query_id", _COLUMNS.source, _COLUMNS.targets, _COLUMNS.instruction, _TARGET))
     rows = table(annotations_of(dataset), names)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.composed_table import ComposedEntry, QueryColumns, entries_of, read
-from perturbations.datasets.listing import Collector
+from perturbations.datasets.composed_table import QueryColumns, entries_of, read
+from perturbations.datasets.listing import Collector, ComposedEntry
 from perturbations.datasets.parsing import table
 
 COLUMNS = QueryColumns(source="pth1", targets="pth2", instruction="edit", source_caption="txt1", target_caption="txt2")
