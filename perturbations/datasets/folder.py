@@ -208,8 +208,11 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
     if caption is None and (mark := of_separator(names)):
         raise AnnotationError(f"{captions}: its columns are {cut(', '.join(names), 1_000)}{mark}")
     has_spans = start_s or end_s
-    if item_id and video and not has_spans and _counts_rows(values[item_id]) and len({*values[video]}) < len(rows):
-        item_id = None  # rows of one video are captions of one item
+    if item_id and video and not has_spans:
+        ids, videos = (len({*values[name]}) for name in (item_id, video))
+        is_of_class = ids < videos and _usual_form(item_id) in ("id", "key", "name")
+        if is_of_class or (_counts_rows(values[item_id]) and videos < len(rows)):
+            item_id = None  # rows of one video are captions of one item
     if item_id is None:  # the files' names are the ids, with their endings or without
         item_id, video = video, None
     elif video is None and has_spans:  # the parts of a video have ids of their own

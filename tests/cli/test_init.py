@@ -144,13 +144,15 @@ def test_init_finds_ids_captions_and_clips_by_their_usual_names(capsys: Capture)
         ("id,file,caption\n1,3.mp4,x\n2,1.mp4,y\n", {"item_id": "id", "video": "file"}, "2 clips with 2"),
         ("item_id,video,start_s,end_s,caption\na,1.mp4,0,1,x\nb,1.mp4,1,2,y\n", SPANS | {"video": "video"}, "2 clips"),
         ("id,video_id,Start Time,END,text\n7,1,0,1,x\n8,1,1,2,y\n", PARTS, "start_s is 'Start Time'"),
+        ("file,name\n1.mp4,run\n2.mp4,run\n3,jump\n", {"item_id": "file"}, "3 clips with no captions"),
+        ("id,path,label\n7,1,run\n7,2.mp4,run\n8,3,jump\n", {"item_id": "path"}, "each clip: 'id', 'label'"),
         ("video_id,start_s,caption\n1,1,x\n3,0,y\n", {"item_id": "video_id", "start_s": "start_s"}, "2 clips"),
     ],
 )
 def test_init_chooses_columns_by_what_they_hold_and_says_which(
     table: str, columns: dict[str, str], message: str, capsys: Capture
 ) -> None:
-    """A column of row numbers is none of ids, though the videos are called by numbers, too."""
+    """A column of row numbers or classes is none of ids, though the videos are called by numbers, too."""
     make_clips("1.mp4", "2.mp4", "3.mp4")
     Path("x.csv").write_text(table)
     assert main(["init", "mine", *OWN, "x.csv"]) == 0
