@@ -1,6 +1,6 @@
 """Brings what follows from the code up to date in the documentation: `python docs/generate.py`.
 
-What stands in a page between the lines `<!-- name -->` and `<!-- /name -->` is the block of that name; the rest of the
+The text of a page between the lines `<!-- name -->` and `<!-- /name -->` is the block of that name; the rest of the
 page is written by hand. `--check` writes nothing, and fails where something is not up to date. `--captions` perturbs
 the catalogue's captions again, which takes a minute; `--pictures` draws its missing pictures, which are not committed.
 """
@@ -257,7 +257,7 @@ def of_names(package: Any) -> Callable[[], str]:
     def block() -> str:
         lines = []
         for name in package.__all__:
-            home = getattr(getattr(package, name), "__module__", "")  # constants have none, and stand in the package
+            home = getattr(getattr(package, name), "__module__", "")  # constants have none, and are in the package
             lines.append(f"::: {home if home.startswith(package.__name__) else package.__name__}.{name}\n")
         return "\n".join(lines)
 

@@ -1,6 +1,6 @@
 """The rooms: every package and module below `perturbations`, what each is for, and who imports whom, as an SVG.
 
-A room stands one floor above the highest room that it imports. An arrow that follows from others is left out: where a
+A room is drawn one row above the highest room that it imports. An arrow that follows from others is left out: where a
 imports b and b imports c, a's own import of c shows nothing new.
 """
 
@@ -70,7 +70,7 @@ def picture() -> str:
     width = _EDGE * 2 + _STEP_X * max(map(len, rows)) - (_STEP_X - _WIDE)
     height = _EDGE * 2 + _STEP_Y * len(rows) - (_STEP_Y - _TALL)
     place: dict[str, tuple[float, float]] = {}
-    for level, row in enumerate(rows):  # rooms stand above what they import, as far as there is space
+    for level, row in enumerate(rows):  # rooms are above what they import, as far as there is space
         below = {room: [place[b][0] for a, b in lines if a == room and b in place] for room in row}
         row.sort(key=lambda room: (sum(below[room]) / len(below[room]) if below[room] else width / 2, room))
         left = (width - _STEP_X * len(row) + _STEP_X - _WIDE) / 2

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perturbations.base.project import snakefile
     from perturbations.manifest.dataframes import read_captions, read_manifest
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = [
     "Corpus",
     "Transform",

@@ -32,7 +32,7 @@ def corrupt(
 ) -> Any:
     """Perturb a picture or a clip.
 
-    `corrupt(photograph, "fog", severity=3)` gives one picture, `corrupt(frames, "mlvp/fog", severity=3)` a clip.
+    `corrupt(photograph, "mlvp/fog", severity=3)` gives one picture, `corrupt(frames, "mlvp/fog", severity=3)` a clip.
 
     Args:
         clip: a picture, H x W x 3, or a clip, T x H x W x 3, RGB, uint8; a picture of Pillow, which is read as its

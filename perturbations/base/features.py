@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _of(name: str) -> Any:
-    """What a name below the package stands for: `evaluation.plan.evaluation_files.menu`."""
+    """The object that a name below the package names: `evaluation.plan.evaluation_files.menu`."""
     module, _, own = name.rpartition(".")
     return getattr(importlib.import_module(f"perturbations.{module}"), own)
 

@@ -19,7 +19,7 @@ Command = Callable[[argparse.Namespace], int]
 
 
 _NAMES_WIDTH = 24
-"""Columns of a command's name in the help, so that its line stands beside it."""
+"""Columns of a command's name in the help, so that its line is shown beside it."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -94,8 +94,8 @@ def look(
     noun = "question" if questions else "caption"
     captioned = shown.plural(sum(usable.values()), noun) if listing.has_captions else "no captions"
     summary = [f"{shown.plural(len(usable), clip)} with {captioned}"]
-    summary += _few_lines("left out, which max_failed_items allows", allowed)
-    what = "that do not follow the format: mend them, or let max_failed_items allow them, before a run"
+    summary += _few_lines("left out, and max_failed_items in config.yaml is set to their number", allowed)
+    what = "that do not follow the format: correct them, or raise max_failed_items by their number, before a run"
     summary += _few_lines(what, malformed)
     summary.append(cost)
     summary += chosen

@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
 
 def _preview(options: argparse.Namespace) -> int:
     from perturbations.models.guides.backends import STAND_IN
-    from perturbations.pages import animation, preview
+    from perturbations.pages import animation, preview_sheet
 
     realization = {"severities": options.severities, "seed": options.seed, "variant": options.variant}
     left_out: list[str] = []
@@ -39,7 +39,7 @@ def _preview(options: argparse.Namespace) -> int:
         output = options.output or Path(f"{options.input.stem}.preview.jpg")
         names = options.perturbations or ["mlvp"]
         check_output(output, options)
-        stand_ins, left_out = preview.from_video(*rows_from(options), output, names=names, **realization)
+        stand_ins, left_out = preview_sheet.from_video(*rows_from(options), output, names=names, **realization)
     else:
         names = [*filter(None, [options.animate]), *(options.perturbations or ())]
         if len(names) != 1:

@@ -3,7 +3,7 @@
     perturb rule mixes --videos d/s/videos.parquet --sources d/sources.parquet --severities a.parquet --types b.parquet
     perturb rule results '{"skipped": []}' --parts+ 1.parquet 2.parquet --results r.parquet --ranks k.parquet
 
-JSON objects hold the settings. Behind `--name` stands a path, or nothing where there is none; behind `--name+` stand
+JSON objects hold the settings. After `--name` comes one path, or nothing where there is none; after `--name+` come
 any number.
 """
 
@@ -35,7 +35,7 @@ JOBS = {
     "perturbations.evaluation.evaluation_jobs": ("check_model", "gallery", "evaluate", "results", "results_page"),
     "perturbations.pages.captions_page": ("captions_page",),
     "perturbations.pages.corpus_page": ("corpus_page",),
-    "perturbations.pages.preview": ("preview",),
+    "perturbations.pages.preview_sheet": ("preview",),
 }
 """Module -> the rules whose jobs are its functions of the same names."""
 

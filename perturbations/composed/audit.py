@@ -13,7 +13,7 @@ def compare_galleries(split: Split, given: str = "local_official", ours: str = "
     """Compare a gallery that a dataset brings with one of ours, query by query: the same clips as often.
 
     Returns `given` and `ours`, their names; `queries`, how many there are, and `equal`, how many have the same clips in
-    both, whichever rows stand for them; `given_size` and `our_size`, mean numbers of clips; `first`, the id of the
+    both, whichever of their rows are taken; `given_size` and `our_size`, mean numbers of clips; `first`, the id of the
     first query that differs, empty where none does. Raises ValueError for a gallery that there is not.
     """
     sizes, differ = [], []

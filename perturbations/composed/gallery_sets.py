@@ -12,6 +12,8 @@ from perturbations.composed.split import ComposedQuery, Rows, Split, distinct, s
 
 WITH_SOURCE = "+source"
 """Ends the name of a gallery that holds the query's own clip, too."""
+_OFFICIAL = "_official"
+"""Ends the names of the galleries that EgoCVR's annotations bring."""
 
 GalleryName = Literal[
     "global_rows", "global_distinct", "global_targets", "global_target_rows", "local_released", "local_full"
@@ -42,28 +44,30 @@ def summary_of(name: str) -> str:
 def gallery(split: Split, name: str) -> Iterator[Sequence[int]]:
     """The rows that each query retrieves from, in the queries' order, in a gallery or one that the dataset brings.
 
-    The query's own clip is none of them, unless the name ends in `WITH_SOURCE`. What a dataset brings is as it is;
-    where its authors leave the query's clip in it, that is taken out for a name without this ending. Raises ValueError
-    for a name that there is not.
+    The query's own clip is one of them where the name ends in `WITH_SOURCE`, and else is not; EgoCVR's official
+    galleries are as they are. Raises ValueError for a name that there is not.
     """
     rule, with_source = name.removesuffix(WITH_SOURCE), name.endswith(WITH_SOURCE)
     if rule not in split.galleries and rule not in NAMES:
         raise ValueError(f"no gallery {name!r}; choose one of {', '.join((*NAMES, *split.galleries))}")
     own = [split.rows_of.get(query.clip_id, []) for query in split.queries]
+    members: Iterator[Sequence[int]]
     if rule in split.galleries:
         brought = split.galleries[rule]
-        if with_source or not split.source_in_gallery:
+        if rule.endswith(_OFFICIAL) and not with_source:
             return iter(brought)
-        return (stored(row for row in rows if row not in rows_of) for rows, rows_of in zip(brought, own, strict=True))
-    if is_global(rule):
+        members = (
+            stored(row for row in rows if row not in without) for rows, without in zip(brought, own, strict=True)
+        )
+    elif is_global(rule):
         shared = _shared_rows(split, rule)
-        members = (tuple(row for row in shared if row not in rows) for rows in map(frozenset, own))
+        members = (tuple(row for row in shared if row not in without) for without in map(frozenset, own))
     else:
         members = (_local_rows(split, rule, query) for query in split.queries)
     if not with_source:
         return members
     of_name = own if rule == "global_rows" else [rows[-1:] for rows in own]
-    return (tuple(sorted((*rows, *{*source}.difference(rows)))) for rows, source in zip(members, of_name, strict=True))
+    return (stored(sorted((*rows, *added))) for rows, added in zip(members, of_name, strict=True))
 
 
 def _shared_rows(split: Split, name: str) -> Sequence[int]:

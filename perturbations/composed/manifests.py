@@ -40,7 +40,7 @@ _GALLERY, _SOURCE_IN_GALLERY = "authors_gallery", "source_in_gallery"
 def names_of(
     split: Split, wanted: Sequence[str], source_in_gallery: bool | Literal["both"] | None = None
 ) -> tuple[str, ...]:
-    """The galleries that are evaluated: those of the dataset win, and stand before the wanted ones.
+    """The galleries that are evaluated: those of the dataset win, and come before the configured ones.
 
     `source_in_gallery` says whether the query's own clip is in them; None: as the dataset's authors have it. The names
     of galleries with it end in `WITH_SOURCE`.
@@ -77,6 +77,7 @@ def write(
         **about,
         "dataset": dataset,
         "galleries": {name: summary_of(name) for name in names},
+        "brought": [*split.galleries],
         _GALLERY: split.gallery,
         _SOURCE_IN_GALLERY: split.source_in_gallery,
         "sources": {
@@ -119,13 +120,12 @@ def _pool_rows(split: Split, dataset: str) -> list[PoolClip]:
 
 def _gallery_rows(split: Split, dataset: str, name: str) -> Iterator[GalleryRow]:
     """The rows of a gallery: of a global one the shared rows, which are nearly all, then where each query differs."""
-    members = [np.unique(np.asarray(rows, np.int32)) for rows in _as_brought(split, name)]
     shared = np.empty(0, np.int32)
     if is_global(name):
-        shared = reduce(np.union1d, members, shared)
-        yield GalleryRow(dataset=dataset, gallery=name, rows=stored(shared.tolist()))
-    for query, rows in zip(split.queries, members, strict=True):
-        differing = array("i", np.setxor1d(shared, rows).astype(np.int32).tobytes())
+        shared = reduce(np.union1d, _as_brought(split, name), shared).astype(np.int32)
+        yield GalleryRow(dataset=dataset, gallery=name, rows=array("i", shared.tobytes()))
+    for query, rows in zip(split.queries, _as_brought(split, name), strict=True):
+        differing = array("i", np.setxor1d(shared, np.asarray(rows, np.int32)).astype(np.int32).tobytes())
         yield GalleryRow(dataset=dataset, gallery=name, query_id=query.query_id, rows=differing)
 
 
@@ -171,8 +171,10 @@ def _brought(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> di
     galleries: dict[str, list[Sequence[int]]] = {}
     for name, members in held.items():
         shared = members.get(None)
-        own = [members.get(query.query_id, stored(())) for query in queries]
-        galleries[name] = own if shared is None else [stored(np.setxor1d(shared, some).tolist()) for some in own]
+        own: list[Sequence[int]] = [members.get(query.query_id, stored(())) for query in queries]
+        if shared is not None:
+            own = [stored(np.setxor1d(shared, some).tolist()) for some in own]
+        galleries[name] = own
     return galleries
 
 
@@ -184,7 +186,6 @@ def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str])
     if present >= {*split.rows_of} and query_ids >= {query.query_id for query in split.queries}:
         return split
     kept = [row for row, clip in enumerate(split.pool) if clip.clip_id in present]
-    place = {row: number for number, row in enumerate(kept)}
     places = np.full(len(split.pool), -1, np.int32)
     places[kept] = np.arange(len(kept))
 
@@ -203,11 +204,7 @@ def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str])
             replace(query, targets=as_text(name for name in query.target_ids if name in present))
             for query in (split.queries[number] for number in chosen)
         ),
-        {
-            name: tuple(place[row] for row in rows if row in place)
-            for name, rows in split.blocks.items()
-            if name in present
-        },
+        {name: tuple(placed(rows)) for name, rows in split.blocks.items() if name in present},
         split.certain & present,
         {name: [placed(members[number]) for number in chosen] for name, members in split.galleries.items()},
         split.gallery,

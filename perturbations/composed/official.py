@@ -22,7 +22,7 @@ from perturbations.exports.export_registry import Exported, Request
 ANNOTATIONS, POOL, GALLERIES = "egocvr_annotations.csv", "egocvr_data.csv", "egocvr_annotations_gallery.csv"
 _BLOCK = 6  # distractors of a target, where there are so many
 _MOST_IDS = 100_000
-_TEXTS = (
+TEXTS = (
     "video_clip_id",
     "target_clip_ids",
     "video_clip_narration",
@@ -46,7 +46,7 @@ def read(annotations: Path, pool: Path | None = None) -> Split:
         raise AnnotationError(f"{pool_path} lists no clip")
     queries: list[ComposedQuery] = []
     official: dict[str, list[Sequence[int]]] = {"global_official": [], "local_official": []}
-    for place, row in _rows(annotations, _TEXTS):
+    for place, row in _rows(annotations, TEXTS):
         queries.append(_query(annotations, place, row, len(queries)))
         for name, column in (("global_official", "global_idx"), ("local_official", "local_idx")):
             if row.get(column):
@@ -212,12 +212,12 @@ def write(split: Split, folder: Path, *, galleries: Mapping[str, Iterable[Sequen
         )
         for query in split.queries
     ]
-    _write_table(folder / ANNOTATIONS, _TEXTS, texts)
+    _write_table(folder / ANNOTATIONS, TEXTS, texts)
     _write_table(folder / POOL, _OF_POOL, ([clip.clip_id, clip.narration, clip.video_id] for clip in split.pool))
     if galleries:
         members = zip(*galleries.values(), strict=True)
         rows = ([*own, *(str([*some]) for some in of_query)] for own, of_query in zip(texts, members, strict=True))
-        _write_table(folder / GALLERIES, [*_TEXTS, *galleries], rows)
+        _write_table(folder / GALLERIES, [*TEXTS, *galleries], rows)
     return [folder / name for name in (ANNOTATIONS, POOL, *([GALLERIES] if galleries else []))]
 
 

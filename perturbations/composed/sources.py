@@ -73,15 +73,9 @@ def _refusal(dataset: Dataset) -> str | None:
     return f"the adapter '{dataset.adapter}' has whole videos, and a split needs several clips of each video"
 
 
-def _of_spans(listing: Listing, seed: int, name: str) -> Split:
-    """The split of items that are parts of longer videos, with the tagger and the lemmas that work offline.
-
-    The first caption of each is its narration.
-    """
-    from perturbations.models import role_registry as models
-
-    tagger, inflector = models.load("tagger", "offline"), models.load("inflector", "offline")
-    pool = [
+def _pool(listing: Listing) -> tuple[PoolClip, ...]:
+    """The listed items as clips. The first caption of each is its narration."""
+    return tuple(
         PoolClip(
             clip_id=item.item_id,
             video_id=item.source_video_id,
@@ -90,8 +84,15 @@ def _of_spans(listing: Listing, seed: int, name: str) -> Split:
             end_s=item.end_s,
         )
         for item in listing.items
-    ]
-    return build(pool, partial(words_of, tagger=tagger, lemma=inflector.lemma), seed=seed, dataset=name)
+    )
+
+
+def _of_spans(listing: Listing, seed: int, name: str) -> Split:
+    """The split of items that are parts of longer videos, with the tagger and the lemmas that work offline."""
+    from perturbations.models import role_registry as models
+
+    tagger, inflector = models.load("tagger", "offline"), models.load("inflector", "offline")
+    return build(_pool(listing), partial(words_of, tagger=tagger, lemma=inflector.lemma), seed=seed, dataset=name)
 
 
 # --- annotated queries ----------------------------------------------------------------------------------------------
@@ -104,16 +105,7 @@ def _of_entries(dataset: Dataset, listing: Listing) -> Split:
     """
     adapter, path = adapter_registry.get(dataset.adapter), annotations_of(dataset)
     assert adapter.queries is not None
-    pool = tuple(
-        PoolClip(
-            clip_id=item.item_id,
-            video_id=item.source_video_id,
-            narration=item.texts[0] if item.texts else "",
-            start_s=item.start_s,
-            end_s=item.end_s,
-        )
-        for item in listing.items
-    )
+    pool = _pool(listing)
     row_of = {clip.clip_id: row for row, clip in enumerate(pool)}
     collector, queries, galleries = Collector(path), list[ComposedQuery](), list[Sequence[int]]()
     for entry in adapter.queries(dataset, collector):
@@ -134,11 +126,14 @@ def _of_entries(dataset: Dataset, listing: Listing) -> Split:
                 category=entry.category,
             )
         )
-        galleries += [stored(row_of[name] for name in entry.gallery if name in row_of)] if entry.gallery else []
+        if entry.gallery:
+            galleries.append(stored(sorted({row_of[name] for name in entry.gallery if name in row_of})))
     for rejected in collector.rejected:
         _log.warning("%s: not a query: %s", path, rejected.reason)
     if not queries:
         raise AnnotationError(f"{path} lists no query")
+    if own := [query.query_id for query in queries if {*query.target_ids} == {query.clip_id}]:
+        _log.warning("%s: %d queries have no target but their own clip, the first %s", path, len(own), short(own[0]))
     return Split(
         pool,
         tuple(queries),
@@ -214,8 +209,14 @@ def of_file(
     Raises `AnnotationError`, and `ConfigError` for an adapter that has no composed queries, or unknown columns.
     """
     if adapter is None:
-        if not {*webvid_covr.COLUMNS.required} <= {*header(path)}:
+        columns_of = {*header(path)}
+        if columns_of.issuperset(official.TEXTS):
             return official.read(path)
+        if not columns_of.issuperset(webvid_covr.COLUMNS.required):
+            raise AnnotationError(
+                f"{path} has neither EgoCVR's nor WebVid-CoVR's columns: `--adapter` says who reads it, and "
+                "`--adapter composed_table --columns source=... targets=... instruction=...` reads any table"
+            )
         adapter = "webvid_covr"
     known = [name for name in adapter_registry.adapters() if _is_annotated(name)]
     if adapter not in known:

@@ -155,7 +155,7 @@ class Split:
 
     @cached_property
     def last(self) -> dict[str, int]:
-        """The last row of each name, which stands for the name where names count once, as in the released code."""
+        """The last row of each name. It is the one that counts where each name counts once, as in the released code."""
         return {name: rows[-1] for name, rows in self.rows_of.items()}
 
     @cached_property

@@ -36,7 +36,7 @@ from perturbations.composed.split import (
 _SOURCE = "rule 1"
 
 _BEFORE = ("DT", "PRP$", "JJ", "JJR", "JJS", "CD", "VBN", "VBG")
-"""Tags of words that stand before a noun and go with it."""
+"""Tags of words that come before a noun and belong to it."""
 _EDGES = ".,;:!?\"'()"
 
 

@@ -1,1 +1,1 @@
-"""`config.yaml`: its sections as typed objects, where its keys stand, and messages about its mistakes."""
+"""`config.yaml`: its sections as typed objects, where its keys are written, and messages about its mistakes."""

@@ -20,7 +20,7 @@ from perturbations.config.sections import Config
 
 
 def load(paths: Iterable[str | Path]) -> LinesOfKeys:
-    """The values of configuration files, later ones over earlier ones, as Snakemake merges them; where keys stand.
+    """The values of configuration files, later ones over earlier ones, as Snakemake merges them, and the lines of keys.
 
     A file that does not exist is left out: Snakemake names it. Raises `ConfigError` naming the file, and the line where
     known, for what is not YAML, or is no mapping.
@@ -73,7 +73,7 @@ def parse(
         wrong += [] if targets is None else named_paths.of_targets(config, targets)
     problems.raise_all([*brought, *wrong], places=places)
     assert config is not None, "an invalid configuration has a problem"
-    config.stand(places, place)
+    config.locate(places, place)
     return config
 
 
@@ -90,7 +90,7 @@ def _load_plugins(raw: object) -> list[Problem]:
 
 
 def _typed(raw: object, places: LinesOfKeys, place: Path) -> tuple[Config | None, list[Problem], Any]:
-    """The configuration, what is wrong with the types of its values, and the values, of which the wrong are left out.
+    """The configuration, what is wrong with the types of its values, and the values without the wrong ones.
 
     No configuration where nothing can be read. Snakemake reads what is nested in a value of the command line as texts:
     here they are read as YAML, except where a text is wanted.
@@ -183,7 +183,9 @@ def _read(path: Path, name: str) -> tuple[dict[str, Any], list[tuple[Key, int, i
             f"{name}, line {line}: this is not YAML: a letter that no text may hold: {error.character:#x}"
         ) from None
     except RecursionError:
-        raise ConfigError(f"{name}: this is nested too deep; no alias (*) may stand within its anchor (&)") from None
+        raise ConfigError(
+            f"{name}: this is nested too deep; an alias (*) must not be within its own anchor (&)"
+        ) from None
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:  # "!!int x"
         raise ConfigError(f"{name} is not YAML: {cut(str(error))}; leave out the tag (`!!...`) before it") from None
     if not isinstance(values, dict):  # Snakemake refuses it too, without its name

@@ -20,7 +20,7 @@ A key of the command line has the line 0.
 """
 
 ORIGIN: LineOfKey = (-1, 0, "")
-"""The place of what is written nowhere: before all lines."""
+"""The place of a key that is not written: before all lines."""
 
 
 def prefix(place: LineOfKey) -> str:

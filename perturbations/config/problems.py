@@ -57,7 +57,7 @@ def unknown(value: str, known: Iterable[str], what: str = "unknown", elsewhere: 
 
 
 def another_kind(name: str) -> str:
-    """What a name is that stands where another kind of name is expected, and how it is written; empty of no name.
+    """What a name is that is written where another kind of name is expected, and where it belongs; empty of no name.
 
     The end of a message about a suite in place of a perturbation, a perturbation in place of a suite, or an adapter.
     """

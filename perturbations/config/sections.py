@@ -43,7 +43,7 @@ class Captions(Strict):
 
     perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
     severities: Literal["all"] | tuple[AnySeverity, ...] = Field(
-        "all", description="`all`, or a list; severities a perturbation lacks are ignored"
+        "all", description="`all`, or a list; a severity that a perturbation does not have is ignored"
     )
     parameters: dict[str, dict[KeySeverity, dict[str, Any]]] = Field(
         default_factory=dict,
@@ -170,13 +170,13 @@ class _Config(Strict):
         """Where planning finds a path that begins where jobs work: in the working directory, or below a prefix."""
         return self._workplace / path
 
-    def stand(self, places: LinesOfKeys, workplace: Path) -> None:
-        """Say where its keys stand, and where jobs work."""
+    def locate(self, places: LinesOfKeys, workplace: Path) -> None:
+        """Set the lines of its keys, and the folder in which jobs work."""
         self._places, self._workplace = places, workplace
 
     @property
     def places(self) -> LinesOfKeys:
-        """Where its keys stand, for messages about what a key names."""
+        """The lines of its keys, for messages about what a key names."""
         return self._places
 
     @model_validator(mode="before")

@@ -111,7 +111,7 @@ def _split(videos: Tally, texts: Tally, adapter: str) -> Iterator[str]:
     elif problem := tables.other_items(adapter, len(items), ids=ids_sha256(items)):
         yield problem
     if lacking := {row.item_id for row in videos.failed}:
-        yield f"{len(lacking):,} of {len(items):,} clips lack a perturbation"
+        yield f"{len(lacking):,} of {len(items):,} clips are missing under at least one perturbation"
 
 
 def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:

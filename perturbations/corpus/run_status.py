@@ -29,7 +29,7 @@ _MOST_ITEMS, _MOST_LINES, _LONGEST = 3, 10, 120
 
 _Stage = dict[str, Any]
 _Failed = tuple[str, str | None, str, str, str]
-"""The dataset, the suite, the stage, the reason and the item (or the part) of what failed."""
+"""A failure: the dataset, the suite, the stage, the reason, and the item (or the part)."""
 
 
 def collect(root: Path) -> dict[str, Any]:

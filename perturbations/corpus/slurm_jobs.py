@@ -57,7 +57,7 @@ _ENDS: Mapping[str, str] = {
     r"DUE TO NODE FAILURE|NODE_FAIL": "its node failed",
     r"CANCELLED": "it was cancelled",
 }
-"""Regular expressions of what Slurm writes of a job that ended early, the most telling first."""
+"""Regular expressions for the lines that Slurm writes about a job that ended early, the most telling first."""
 
 
 @dataclass(frozen=True)

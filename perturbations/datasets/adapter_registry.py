@@ -13,7 +13,7 @@ from pydantic.config import JsonDict
 from perturbations.base import plugins
 from perturbations.base.errors import did_you_mean, short
 from perturbations.base.settings import MOST_ITEMS, Strict, Whole
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, ComposedEntry
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector
 from perturbations.text.languages import SCRIPTS
 
 _OWN = {
@@ -159,6 +159,21 @@ class FamilyMember(NamedTuple):
     colour: str
     start_s: float
     end_s: float
+
+
+class ComposedEntry(NamedTuple):
+    """A query as its annotations have it; names are those of clips. `gallery` is empty where no row has one."""
+
+    where: AnnotationPlace
+    query_id: str
+    source: str
+    targets: tuple[str, ...]
+    instruction: str
+    category: str
+    gallery: Sequence[str]
+    source_caption: str
+    target_caption: str
+    modified_caption: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import Collector, Item
+from perturbations.datasets.listing import Collector, Item, without_ending
 from perturbations.datasets.parsing import checked, whole_json
 
 _COLUMNS = {"caption": "caption", "spatial": "spatial_caption", "temporal": "temporal_caption"}
@@ -27,7 +27,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
     entries = whole_json(annotations_of(dataset), list, "a list of objects")
     rows = ((f"entry {number}", entry) for number, entry in enumerate(entries))
     for where, row in checked(collector, rows, "video", ("video", caption), caption=caption):
-        item_id = row["video"].rpartition(".")[0] or row["video"]
+        item_id = without_ending(row["video"])
         collector.add(Item(item_id, item_id, (row["video"],), (row[caption].strip(),), where=where))
 
 

@@ -1,25 +1,35 @@
 """Composed queries in a table: each row has a query's video, an instruction, and its targets.
 
-Other adapters of this shape name the columns of their published files and read through `entries` and `read`.
+Other adapters of this shape name the columns of their published files and read through `entries_by` and `read`.
 """
 
 from __future__ import annotations
 
 import ast
+import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
 from perturbations.base.errors import short
 from perturbations.base.settings import Strict
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, get
-from perturbations.datasets.listing import AnnotationPlace, Collector, ComposedEntry, Item
-from perturbations.datasets.parsing import Rows, checked, columns_of, lines, rows_of, seconds
+from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of, get
+from perturbations.datasets.listing import AnnotationPlace, Collector, Item, without_ending
+from perturbations.datasets.parsing import Rows, check_header, checked, columns_of, lines, rows_of, seconds
 
 _MOST_IDS = 100_000
 """Names in a cell."""
+_WAY_OUT = (
+    ". The adapter `composed_table` reads any table: `columns: {source: ..., targets: ..., instruction: ...}` says "
+    "what it calls them"
+)
 
 
 class QueryColumns(Strict):
@@ -61,19 +71,27 @@ class ComposedTable(Dataset):
 
 def table_rows(path: Path, required: Sequence[str], optional: Iterable[str] = (), lists: Sequence[str] = ()) -> Rows:
     """The places and rows of a .csv, .tsv, .json, .jsonl or .parquet file. Raises `AnnotationError`."""
-    names = [*required, *(name for name in optional if name in columns_of(path))]
-    way_out = "; `columns` names them"
+    present = columns_of(path)
+    names = [*required, *(name for name in optional if name in present)]
     captions = ("instruction",)
-    return rows_of(path, dict.fromkeys(names), item_id="query_id", captions=captions, lists=lists, way_out=way_out)
+    return rows_of(path, dict.fromkeys(names), item_id="query_id", captions=captions, lists=lists, way_out=_WAY_OUT)
+
+
+_LIST = re.compile(r"""\[(\s*['"]|.*\]$)""", re.DOTALL)
+"""Not "[b] clip", which is a name."""
+_NO_COMMA = re.compile(r"""(['"])\s+\1""")
 
 
 def names_in(value: object, clip_of: Callable[[str], str] = str) -> tuple[str, ...]:
-    """The names in a cell: a list, a list as text, or one name. Raises `ValueError` for anything else."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            raise ValueError(f"is not a list of names: {short(value)}") from None
+    """The names in a cell: a list, a list as JSON or Python has it, or one name. Raises `ValueError` for others."""
+    if isinstance(value, str) and _LIST.match(text := value.strip()):
+        value = None
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text)
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            value = ast.literal_eval(text) if value is None else value
+        if not isinstance(value, list) or _NO_COMMA.search(text):  # Python joins texts that no comma separates
+            raise ValueError(f"is not a list of names: {short(text)}; write ['one', 'two']")
     names = value if isinstance(value, list) else [value]
     if len(names) > _MOST_IDS:
         raise ValueError(f"has more than {_MOST_IDS:,} names")
@@ -87,8 +105,11 @@ def entries_of(
     columns: QueryColumns,
     dataset: Dataset,
     collector: Collector,
-    clip_of: Callable[[str], str] = str,
+    *,
     others: Sequence[str] = (),
+    clip_of: Callable[[str], str] = without_ending,
+    first_target: str = "",
+    ids_repeat: bool = False,
 ) -> Iterator[ComposedEntry]:
     """The queries of a table's rows; rows that cannot be used are rejected.
 
@@ -97,13 +118,15 @@ def entries_of(
         columns: what they call each part of a query.
         dataset: its `categories` choose queries.
         collector: takes what is rejected.
-        clip_of: the name of a clip by what the table calls it.
         others: further columns that each row must have.
+        clip_of: the name of a clip by what the table calls it.
+        first_target: the column of the target that comes first, where `columns.targets` has all in any order.
+        ids_repeat: whether rows of one id are queries of their own: later ones are called `<id>#1`, `<id>#2`, ...
     """
     texts = (columns.source, columns.instruction)
     required = [columns.targets, *(name for name in others if name not in texts)]
     wanted = getattr(dataset, "categories", None)
-    known: set[str] = set()
+    times = Counter[str]()
     number = 0
     has_galleries: bool | None = None
     for where, row in checked(collector, rows, columns.query_id, texts, required, caption=columns.instruction):
@@ -112,50 +135,65 @@ def entries_of(
         if wanted is not None and category not in wanted:
             continue
         query_id = plain(columns.query_id) or f"{number:06d}"
+        if ids_repeat and times[query_id]:
+            query_id = f"{query_id}#{times[query_id]}"
         cells = {name: row.get(getattr(columns, name)) for name in ("source", "targets", "gallery")}
+        cells["first"] = row.get(first_target)
         try:
             names = {name: names_in(cell, clip_of) for name, cell in cells.items() if cell not in (None, "", [])}
         except ValueError as error:
             collector.reject(where, query_id, f"a cell of clips {error}")
             continue
-        instruction = row[columns.instruction].strip()
-        if "source" not in names or "targets" not in names or not instruction:
+        instruction, gallery = row[columns.instruction].strip(), names.get("gallery", ())
+        targets = tuple(dict.fromkeys((*names.get("first", ()), *names.get("targets", ()))))
+        if "source" not in names or not targets or not instruction:
             called = (columns.source, columns.targets)
             collector.reject(where, query_id, f"a row needs {called[0]}, {called[1]} and {columns.instruction}")
-        elif query_id in known:
+        elif times[query_id]:
             collector.reject(where, query_id, "another query has the same id")
-        elif has_galleries not in (None, "gallery" in names):
-            collector.reject(where, query_id, f"some queries have a {columns.gallery} and others have none")
+        elif has_galleries not in (None, bool(gallery)):
+            collector.reject(where, query_id, f"some queries have {columns.gallery} and others have none")
         else:
-            known.add(query_id)
-            number, has_galleries = number + 1, "gallery" in names
+            times[plain(columns.query_id) or query_id] += 1
+            number, has_galleries = number + 1, bool(gallery)
             captions = (plain(columns.source_caption), plain(columns.target_caption), plain(columns.modified_caption))
-            gallery = names.get("gallery", ())
-            (source, *_), targets = names["source"], names["targets"]
+            source = names["source"][0]
             yield ComposedEntry(where, query_id, source, targets, instruction, category, gallery, *captions)
 
 
 def _plain(row: dict[str, object], name: str) -> str:
     """The text of a cell; nothing where there is none."""
     value = row.get(name)
+    if isinstance(value, float) and value.is_integer():  # whole numbers in a column with a gap
+        value = int(value)
     return "" if value is None or value != value else str(value).strip()
 
 
-def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
-    """The queries of a table of one's own."""
+def entries_by(columns: QueryColumns, dataset: Dataset, collector: Collector, **how: Any) -> Iterator[ComposedEntry]:
+    """The queries of a dataset's table with these columns; `how` is as `entries_of` takes it."""
+    path, lists = annotations_of(dataset), (columns.targets, columns.gallery)
+    optional = [getattr(columns, name) for name in QueryColumns.model_fields]
+    rows = iter(table_rows(path, columns.required, optional, lists))
+    first = [*islice(rows, 1)]
+    for _, row in first:
+        if isinstance(row, dict) and {columns.source, columns.targets}.isdisjoint(row):  # JSON has no header
+            check_header(path, columns.required, [*row], _WAY_OUT)
+    return entries_of(chain(first, rows), columns, dataset, collector, **how)
+
+
+def _entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
+    """The queries of a table of one's own, in which clips are called as they are."""
     assert isinstance(dataset, ComposedTable)
     columns = dataset.columns
-    lists = (columns.targets, columns.gallery)
-    optional = [getattr(columns, name) for name in QueryColumns.model_fields]
-    rows = table_rows(annotations_of(dataset), columns.required, optional, lists)
-    return entries_of(rows, columns, dataset, collector, others=columns.required)
+    return entries_by(columns, dataset, collector, others=columns.required, clip_of=str)
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """Every clip of the pool and of the queries once, with its caption where there is one."""
-    adapter = get(dataset.adapter)
+    adapter, pool = get(dataset.adapter), pool_of(dataset)
     assert adapter.queries is not None
-    if pool := pool_of(dataset):
+    is_list = pool is not None and pool.suffix.lower() == ".txt"
+    if pool and not is_list:
         collector.place = pool
         _add_pool(pool, adapter.extensions, collector)
     collector.place = annotations_of(dataset)
@@ -164,6 +202,8 @@ def read(dataset: Dataset, collector: Collector) -> None:
         for name in (entry.source, *entry.targets, *entry.gallery):
             if name not in collector.items:
                 collector.add(item_of(name, name, captions.get(name, ""), adapter.extensions, where=entry.where))
+    if pool and is_list:
+        _add_names(pool, adapter.extensions, collector)
 
 
 def pool_of(dataset: Dataset) -> Path | None:
@@ -191,13 +231,17 @@ def item_of(
     return Item(item_id, video, names, (caption,) if caption else (), *span, extensions, where=where)
 
 
+def _add_names(path: Path, known: Sequence[str], collector: Collector) -> None:
+    """Add the files of a list that are no clips of queries, called as those are: with their endings or without."""
+    have_endings = any(name != without_ending(name) for name in collector.items)
+    for number, line in lines(path):
+        name, stem = line.strip(), without_ending(line.strip())
+        if collector.items.keys().isdisjoint((name, stem)):
+            item_id = name if have_endings else stem
+            collector.add(Item(item_id, item_id, (name,), (), extensions=tuple(known), where=number))
+
+
 def _add_pool(path: Path, known: Sequence[str], collector: Collector) -> None:
-    if path.suffix.lower() == ".txt":
-        for number, line in lines(path):
-            name = line.strip()
-            stem = next((name[: -len(ending)] for ending in known if name.lower().endswith(ending)), name)
-            collector.add(Item(stem, stem, (name,), (), extensions=tuple(known), where=number))
-        return
     rows = table_rows(path, ["item_id"], ("video", "caption", "start_s", "end_s"))
     for where, row in checked(collector, rows, "item_id", ("item_id",), caption=""):
         item_id = row["item_id"]
@@ -225,7 +269,7 @@ ADAPTER = Adapter(
     takes=("columns",),
     settings=ComposedTable,
     spans=has_spans,
-    queries=entries,
+    queries=_entries,
     further_files=further_files,
     read=read,
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from perturbations.datasets import composed_table
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import Collector, ComposedEntry
+from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_of, further_files, read
+from perturbations.datasets.listing import Collector, without_ending
 from perturbations.datasets.parsing import whole_json
 
-_COLUMNS = composed_table.QueryColumns(
+_COLUMNS = QueryColumns(
     query_id="id",
     source="video_source",
     targets="video_target",
@@ -22,20 +22,18 @@ _COLUMNS = composed_table.QueryColumns(
 
 
 def _stem(path: str) -> str:
-    return PurePosixPath(path).stem
+    return without_ending(PurePosixPath(path).name)
 
 
 def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
     """The queries of both lists. Clips are called by the names of their files, without folder and ending."""
     path = annotations_of(dataset)
     parts = whole_json(path, list, 'a list of objects {"webvid": [...]} and {"ss2": [...]}')
-    named = [(name, rows) for part in parts if isinstance(part, dict) for name, rows in part.items()]
-    rows = [
-        (f"{name}, entry {number}", row)
-        for name, own in named
-        for number, row in enumerate(own if isinstance(own, list) else [own])
-    ]
-    return composed_table.entries_of(rows, _COLUMNS, dataset, collector, clip_of=_stem)
+    rows: list[tuple[str, object]] = []
+    for part in parts:
+        lists = part if isinstance(part, dict) and all(isinstance(own, list) for own in part.values()) else {"": [part]}
+        rows += [(f"{name}, entry {number}", row) for name, own in lists.items() for number, row in enumerate(own)]
+    return entries_of(rows, _COLUMNS, dataset, collector, clip_of=_stem, ids_repeat=True)
 
 
 ADAPTER = Adapter(
@@ -45,9 +43,9 @@ ADAPTER = Adapter(
     url="https://github.com/mbzuai-oryx/CoVR-R",
     annotations="merged_webvid_ss2.json",
     published="2,800 queries; mteb has 2,634 of them, and 4,425 clips",
-    settings=composed_table.ComposedTable,
+    settings=ComposedTable,
     queries=entries,
-    further_files=composed_table.further_files,
+    further_files=further_files,
     gallery="global_distinct",
-    read=composed_table.read,
+    read=read,
 )

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
-from perturbations.datasets import composed_table
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import Collector, ComposedEntry
-from perturbations.datasets.parsing import table
+from perturbations.datasets.adapter_registry import Adapter
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_by, further_files, read
 
-_COLUMNS = composed_table.QueryColumns(source="pth1", targets="pth2", instruction="edit", source_caption="txt1")
-
-
-def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
-    """A query per row of the CSV; `txt1` describes the query's video."""
-    return composed_table.entries_of(table(annotations_of(dataset), _COLUMNS.required), _COLUMNS, dataset, collector)
-
+_COLUMNS = QueryColumns(source="pth1", targets="pth2", instruction="edit", source_caption="txt1")
 
 ADAPTER = Adapter(
     name="dense_webvid_covr",
@@ -24,10 +16,10 @@ ADAPTER = Adapter(
     url="https://github.com/OmkarThawakar/BSE-CoVR",
     annotations="dense-webvid8m-covr_test.csv",
     published="2,556 queries, instructions of 31 words on average",
-    settings=composed_table.ComposedTable,
-    queries=entries,
-    further_files=composed_table.further_files,
+    settings=ComposedTable,
+    queries=partial(entries_by, _COLUMNS),
+    further_files=further_files,
     extensions=(".mp4",),
     gallery="global_targets",
-    read=composed_table.read,
+    read=read,
 )

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from perturbations.base.errors import AnnotationError
 from perturbations.datasets import composed_table
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
 from perturbations.datasets.composed_table import QueryColumns, entries_of, item_of, table_rows
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, ComposedEntry
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
 from perturbations.datasets.parsing import checked
 
 _COLUMNS = QueryColumns(query_id="id", source="video", instruction="text")

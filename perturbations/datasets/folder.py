@@ -141,7 +141,7 @@ def _with_empty_captions(rows: Rows, caption: str) -> Rows:
 
 
 def _each_caption(rows: Rows, caption: str) -> Iterator[tuple[AnnotationPlace, object]]:
-    """The rows, of which one with a list of captions is several; without any caption it has an empty one."""
+    """The rows. A row with a list of captions becomes several; a row without any caption has an empty one."""
     for where, row in rows:
         if not isinstance(row, dict) or not isinstance(texts := row.get(caption), list):
             yield where, row

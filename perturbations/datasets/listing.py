@@ -7,10 +7,9 @@ of its file names, and builds captions and names on demand.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from perturbations.base.errors import AnnotationError, short
 from perturbations.base.storage import composed
@@ -20,6 +19,13 @@ VIDEO_EXTENSIONS = (
     *(".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv"),
     *(".ts", ".mts", ".gif"),
 )
+
+
+def without_ending(name: str) -> str:
+    """A file's name without the ending of a video."""
+    stem, ending = os.path.splitext(name)
+    return stem if ending.lower() in VIDEO_EXTENSIONS else name
+
 
 _MOST_ID = 1_000
 """Characters per id: manifests hold it in every row, and file names contain it."""
@@ -68,21 +74,6 @@ class Item:
     def caption_id(self, number: int) -> str:
         """The id of a caption, counted from 0."""
         return self.caption_key or f"{self.item_id}#{number}"
-
-
-class ComposedEntry(NamedTuple):
-    """A query as its annotations have it; names are those of clips. `gallery` is empty where no row has one."""
-
-    where: AnnotationPlace
-    query_id: str
-    source: str
-    targets: tuple[str, ...]
-    instruction: str
-    category: str
-    gallery: Sequence[str]
-    source_caption: str
-    target_caption: str
-    modified_caption: str
 
 
 @dataclass(frozen=True, slots=True)

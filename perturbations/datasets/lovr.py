@@ -31,13 +31,13 @@ def read(dataset: Dataset, collector: Collector) -> None:
     assert isinstance(dataset, Lovr)
     of_clips = dataset.items == "clips"
     name = "path" if of_clips else "vid"
-    for number, (where, row) in enumerate(
-        checked(collector, json_lines(annotations_of(dataset)), name, (name, "cap"), caption="cap")
-    ):
+    rows = json_lines(annotations_of(dataset))
+    for where, row in checked(collector, rows, name, (name, "cap"), caption="cap"):
         path = PurePosixPath(row[name])
-        item_id, video = (path.stem, path.parent.name) if of_clips else (row[name], row[name])
-        names = (f"{video}/{path.name}", path.name) if of_clips else (f"{video}.mp4",)
-        texts = (row["cap"].strip(),) if number < dataset.captioned or not of_clips else ()
+        of_name = path.stem.rpartition("-Scene-")[0]
+        item_id, video = (path.stem, path.parent.name or of_name) if of_clips else (row[name], row[name])
+        names = (str(PurePosixPath(video, path.name)), path.name) if of_clips else (f"{video}.mp4",)
+        texts = (row["cap"].strip(),) if int(where) <= dataset.captioned or not of_clips else ()
         collector.add(Item(item_id, item_id, names, texts, where=where))
 
 

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
-from perturbations.datasets import composed_table
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import Collector, ComposedEntry
-from perturbations.datasets.parsing import json_lines
+from perturbations.datasets.adapter_registry import Adapter
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_by, further_files, read
 
-_COLUMNS = composed_table.QueryColumns(source="source_id", targets="target_id", gallery="candidates")
-
-
-def _stem(name: str) -> str:
-    return name.removesuffix(".mp4")
-
-
-def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
-    """A query per line; ids have the ending `.mp4` in some of the fields."""
-    return composed_table.entries_of(json_lines(annotations_of(dataset)), _COLUMNS, dataset, collector, clip_of=_stem)
-
+_COLUMNS = QueryColumns(source="source_id", targets="target_id", gallery="candidates")
 
 ADAPTER = Adapter(
     name="omni_cvr",
@@ -28,9 +16,9 @@ ADAPTER = Adapter(
     url="https://huggingface.co/datasets/Jun-Yang/OmniCVR",
     annotations="omnicvr.jsonl",
     published="5,000 queries of 2,000 candidates each, 16,316 clips",
-    settings=composed_table.ComposedTable,
-    queries=entries,
-    further_files=composed_table.further_files,
+    settings=ComposedTable,
+    queries=partial(entries_by, _COLUMNS),
+    further_files=further_files,
     source_in_gallery=True,
-    read=composed_table.read,
+    read=read,
 )

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Literal
 
 from pydantic import Field
 
-from perturbations.datasets import composed_table
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import Collector, ComposedEntry
-from perturbations.datasets.parsing import table
+from perturbations.datasets.adapter_registry import Adapter, Dataset
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_by, further_files, read
 
-_COLUMNS = composed_table.QueryColumns(source="query_video", targets="target_videos_ids", instruction="modification")
-_TARGET = "target_video"
+_COLUMNS = QueryColumns(source="query_video", targets="target_videos_ids", instruction="modification")
+_FIRST = "target_video"
+"""The column of the target that R@k is of in the authors' code."""
 
 
-class TfCovr(composed_table.ComposedTable):
+class TfCovr(ComposedTable):
     """The keys of `config.yaml`, with that of repeated targets."""
 
     variant: Literal["released", "paper"] = Field(
         "released",
         description="tf_covr: the gallery has an entry per row (released), or per clip (paper)",
     )
-
-
-def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
-    """A query per row, whose first target is the one that R@k is of in the authors' code."""
-    names = dict.fromkeys(("query_id", _COLUMNS.source, _COLUMNS.targets, _COLUMNS.instruction, _TARGET))
-    rows = table(annotations_of(dataset), names)
-    firsts = {}
-
-    def with_first() -> Iterator[tuple[int | str, object]]:
-        for where, row in rows:
-            firsts[where] = row.get(_TARGET) if isinstance(row, dict) else None
-            yield where, row
-
-    for entry in composed_table.entries_of(with_first(), _COLUMNS, dataset, collector):
-        first = firsts.pop(entry.where)
-        yield entry._replace(targets=tuple(dict.fromkeys([*([first] if first else []), *entry.targets])))
 
 
 def _gallery(dataset: Dataset) -> str:
@@ -53,8 +36,8 @@ ADAPTER = Adapter(
     annotations="test_finegd.csv",
     published="180,000 triplets, 3.9 targets per query",
     settings=TfCovr,
-    queries=entries,
-    further_files=composed_table.further_files,
+    queries=partial(entries_by, _COLUMNS, others=["query_id", _FIRST], first_target=_FIRST, ids_repeat=True),
+    further_files=further_files,
     gallery=_gallery,
-    read=composed_table.read,
+    read=read,
 )

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.composed_table import QueryColumns, entries_of, read
-from perturbations.datasets.listing import Collector, ComposedEntry
-from perturbations.datasets.parsing import table
+from perturbations.datasets.adapter_registry import Adapter
+from perturbations.datasets.composed_table import QueryColumns, entries_by, read
 
 COLUMNS = QueryColumns(source="pth1", targets="pth2", instruction="edit", source_caption="txt1", target_caption="txt2")
-
-
-def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
-    """A query per row of the CSV."""
-    collector.place = annotations_of(dataset)
-    return entries_of(table(collector.place, COLUMNS.required), COLUMNS, dataset, collector)
-
 
 ADAPTER = Adapter(
     name="webvid_covr",
@@ -25,7 +16,7 @@ ADAPTER = Adapter(
     url="https://github.com/lucas-ventura/CoVR",
     annotations="webvid8m-covr_test.csv",
     published="2,556 queries",
-    queries=entries,
+    queries=partial(entries_by, COLUMNS),
     extensions=(".mp4",),
     gallery="global_targets",
     read=read,

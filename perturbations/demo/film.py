@@ -136,7 +136,7 @@ def _tones_of(colour: _Colour) -> dict[str, _Colour]:
 
 
 class _Things(NamedTuple):
-    """What stands in rows in a layer: shapes of which the foot is (0, 0), in a colour between two."""
+    """The shapes in the rows of a layer: the foot of each is (0, 0), its colour is between two."""
 
     shapes: list[_Polygon]
     colours: tuple[_Colour, _Colour]
@@ -159,7 +159,7 @@ def _fill(layer: Image, polygons: Iterable[NDArray[np.int64]], colour: _Colour) 
 
 
 class _Place(NamedTuple):
-    """Sky and ground between two colours each, the ground's first row, what stands behind and before, a far ridge."""
+    """Sky and ground between two colours each, the ground's first row, the shapes behind and before, a far ridge."""
 
     sky: tuple[_Colour, _Colour]
     ground: tuple[_Colour, _Colour]

@@ -83,7 +83,7 @@ class Run:
             of all of them, and `banks_sha256` a hash of the banks' features, null without a bank.
         code: the SHA-256 of the file that declares the method; null of this package's.
         label: what tables call the method with its parameters.
-        seed, order: the seed, and the order of queries that it stands for.
+        seed, order: the seed, and the order of queries that it gives.
         adapter, listed_sha256: of the dataset, whatever the user calls it: how it is read, and a hash of the listed
             items and captions.
         gallery_name: `WHOLE_GALLERY`, `CHOICES`, or the name of a composed gallery.
@@ -228,7 +228,7 @@ def rows_of(runs: Iterable[Finished]) -> tuple[list[ResultRow], list[RankRow]]:
 
 
 def given_run(dataset: str, model: str, scenario: ScenarioKey, direction: str, setting: str, **columns: Any) -> Run:
-    """The run of a scenario by a model of which only its name is known: another program computed what it gives."""
+    """The run of a scenario by a model whose name alone is known: another program computed its features."""
     known: dict[str, Any] = {"direction": direction, "model_key": model, "seed": 0, "order": LISTED, **columns}
     return Run(dataset=dataset, model=model, setting=setting, checkpoint_sha256="", **scenario._asdict(), **known)
 
@@ -337,7 +337,7 @@ def banks_key(hashes: Mapping[str, str]) -> str | None:
 
 
 def order_of(seed: int) -> str:
-    """The name of the order of queries that a seed stands for: `LISTED`, or a permutation of its own."""
+    """The name of the order of queries that a seed gives: `LISTED`, or a permutation of its own."""
     return LISTED if seed == PUBLISHED_SEED else f"seed {seed}"
 
 

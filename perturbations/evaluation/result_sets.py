@@ -1,4 +1,4 @@
-"""Results of many models in one table: what may stand together, and the clean counterpart of each."""
+"""Results of many models in one table: what may share a table, and the clean counterpart of each."""
 
 from __future__ import annotations
 

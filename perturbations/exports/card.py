@@ -157,7 +157,7 @@ def _gate(corpus: ExportedCorpus) -> dict[str, str]:
 
 
 def _body(path: Path) -> list[str]:
-    """A corpus's own card, less its front matter; nothing where it has none."""
+    """A corpus's own card without its front matter; nothing where it has none."""
     text = path.read_text("utf-8", errors="replace") if path.is_file() else ""
     if not text.startswith("---\n") or "\n---\n" not in text:
         return []

@@ -75,7 +75,7 @@ def write(corpus: ExportedCorpus, records: Mapping[str, Sequence[Path]], videos:
     request, root = corpus.request, storage.sha256(corpus.request.manifest)
     output, responsible = request.output, {**responsible_terms(corpus), **request.rai}
     if lacking := _lacking(corpus, responsible):
-        _log.warning("%s lacks what data tracks ask for: %s", _NAME, ", ".join(lacking))
+        _log.warning("%s is without terms that data tracks ask for: %s", _NAME, ", ".join(lacking))
     distribution: list[dict[str, Any]] = []
     for name, tables in records.items():
         parts = [_file_object(output, table) for table in tables]

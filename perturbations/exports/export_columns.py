@@ -60,7 +60,7 @@ PAIRED = _schema_of(
 
 _EMPTY: dict[pa.DataType, Any] = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, pa.bool_(): False}
 _EMPTY |= {pa.list_(kind): [value] for kind, value in _EMPTY.items()}
-"""The types that columns have, and what stands in JSON where nothing is known."""
+"""The types that columns have, and the JSON of each where nothing is known."""
 
 
 class FurtherColumns(NamedTuple):

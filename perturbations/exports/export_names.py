@@ -33,7 +33,7 @@ _EXTENSIONS = (*VIDEO_EXTENSIONS, *profiles.PICTURE_EXTENSIONS)
 def keys(ids: Iterable[str]) -> dict[str, str]:
     """A name per id; no two differ in case only.
 
-    It is the id itself, less the extension of a media file, where that is plain and no other id's, else a hash of it.
+    It is the id itself, without the extension of a media file, where that is plain and no other id's; else a hash.
     """
     stems = {item_id: _stem(item_id) for item_id in sorted(set(ids))}
     folded = Counter(stem.casefold() for stem in stems.values())

@@ -36,6 +36,9 @@ _TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
 _TOP_RANKED = pa.schema([("query-id", pa.string()), ("corpus-ids", pa.list_(pa.string()))])
 _QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("score", pa.int32())])
 
+_SPLIT, _WITH_SOURCE = ("pool", "galleries"), "+source"
+"""Manifests of a split, and what ends the name of a gallery that holds the query's own clip."""
+
 _Caption = tuple[str, str, str]
 """The id of a caption, its text, and its item."""
 
@@ -136,9 +139,9 @@ def write_pairs(request: Request) -> Exported:
 def write_splits(request: Request) -> Exported:
     """Write the task of composed queries, a video and an instruction, whose corpus is the clips of the split's pool.
 
-    Where the dataset brings galleries, or `request.gallery` names one, each query ranks the clips of its own. A query
-    whose clip, or all of whose targets, cannot be exported is left out. Raises `ManifestError` where none is left, and
-    as `folder.claim` does; `ConfigError` for an unknown gallery.
+    Where the dataset brings local galleries, or `request.gallery` names one, each query ranks the clips of its own. A
+    query whose clip, or all of whose targets, cannot be exported is left out. Raises `ManifestError` where none is
+    left, and as `folder.claim` does; `ConfigError` for an unknown gallery.
     """
     listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
     pool = request.manifest.with_name(manifest_paths.name("composed_pool"))
@@ -156,31 +159,39 @@ def write_splits(request: Request) -> Exported:
     exported.failed += [(row.query_id, "its clips cannot be exported") for row in listed if row.query_id not in texts]
     exported.count = len(answered)
     scenarios: dict[str, _Scenario] = {export_names.CLEAN: (queries, paths, answers, {})} if answered else {}
-    ranked = _ranked(request, set(texts), set(held))
+    ranked = _ranked(request, {row.query_id: row.clip_id for row in answered}, set(held))
     _finish(exported, {"vt2v": scenarios}, "None is", ranked)
     return exported.result(shown.plural(exported.count, "query"))
 
 
-def _ranked(request: Request, query_ids: Collection[str], clip_ids: Collection[str]) -> dict[str, Path] | None:
-    """The file of each query's gallery of exported clips; None where all queries have the whole corpus."""
-    from perturbations.composed import gallery_sets, manifests
+def _ranked(request: Request, queries: Mapping[str, str], clip_ids: Collection[str]) -> dict[str, Path] | None:
+    """The file of each query's gallery of exported clips; None where all queries have the whole corpus.
 
-    split = manifests.read(request.manifest.parent)
-    name = request.gallery or next(iter(manifests.names_of(split, ()) if split.galleries else ()), None)
-    if name is None:
+    `queries` are the clips of the queries by their ids.
+    """
+    about = files.read_metadata(request.manifest)
+    own_in_gallery = about.get("source_in_gallery") is True
+    brought = [name for name in about.get("brought", []) if not name.startswith("global")]
+    if not (request.gallery or brought):
         return None
-    try:
-        galleries = gallery_sets.gallery(split, name)
-    except ValueError as error:
-        raise ConfigError(f"--gallery: {error}") from None
-    rows = (
-        {"query-id": query.query_id, "corpus-ids": [own for own in names if own in clip_ids]}
-        for query, members in zip(split.queries, galleries, strict=True)
-        if query.query_id in query_ids
-        for names in [dict.fromkeys(split.pool[row].clip_id for row in members)]
-    )
+    name = request.gallery or f"{brought[0]}{_WITH_SOURCE * own_in_gallery}"
+    pool, galleries = (request.manifest.with_name(manifest_paths.name(f"composed_{part}")) for part in _SPLIT)
+    clip_of = {row.row: row.clip_id for row in files.read_rows(pool, files.kind_of(pool))}
+    rows = files.read_rows(galleries, files.kind_of(galleries))
+    of_query = {row.query_id: row.rows for row in rows if row.gallery == name.removesuffix(_WITH_SOURCE)}
+    if not of_query:
+        known = ", ".join(sorted({row.gallery for row in rows}))
+        raise ConfigError(f"--gallery: no gallery {short(name)}; choose one of {known}")
+    shared = {*of_query.get(None, ())}  # of a global gallery queries have the rows in which theirs differ
+
+    def names_of(query: str) -> list[str]:
+        names = {clip_of[row] for row in shared.symmetric_difference(of_query.get(query, ()))}
+        names = names | {queries[query]} if name.endswith(_WITH_SOURCE) else names - {queries[query]}
+        return sorted(names.intersection(clip_ids))
+
     path = request.output / export_folder.DATA / f"{export_names.CLEAN}-top_ranked.parquet"
-    export_columns.write(path, _TOP_RANKED, [rows])
+    ranked = ({"query-id": query, "corpus-ids": names_of(query)} for query in queries)
+    export_columns.write(path, _TOP_RANKED, [ranked])
     return {export_names.CLEAN: path}
 
 

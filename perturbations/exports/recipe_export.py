@@ -73,7 +73,7 @@ def write_videos(request: Request) -> Exported:
         rewrite(table, path, (renamed(row, named) for row in table[1]), ".")
         records[PurePosixPath(name).with_suffix("").as_posix().replace("/", "_")] = [path]
     for lacking in {manifest_paths.name(SOURCES.name), manifest_paths.name(CAPTIONS.name)} - {*tables}:
-        _log.warning("%s will lack %s: there is none near %s", request.output, lacking, request.manifest)
+        _log.warning("%s will be without %s: there is none near %s", request.output, lacking, request.manifest)
     written = [path for paths in records.values() for path in paths]
     exported.count = sum(exported.counts.values())
     configs = [

@@ -63,7 +63,7 @@ def write_videos(request: Request) -> Exported:
 
         def work(clip: ExportedClip, tick: Tick, files_of: Mapping[str, Path] = files_of) -> bool:
             if clip.row.item_id not in files_of:
-                raise MediaError("the loader looks for a file of a name that none can have, or that is another id's")
+                raise MediaError("no file can have the name that the loader looks for, or another id has it")
             return _write(files_of[clip.row.item_id], clip, request.num_frames, request.size)
 
         results = [*videos.for_each(exported, clips, work).values()]
@@ -81,7 +81,7 @@ def scenario(row: exported_corpus.ListedRow | TextRow) -> str:
 
 
 def _names(item_ids: Iterable[str]) -> dict[str, str]:
-    """The name of the file, less its ending, that the loader looks for, of each id whose file can have it.
+    """The name of the file, without its ending, that the loader looks for, of each id whose file can have it.
 
     No other id's file may have it, also where a file system takes two names for one, nor may an interrupted write.
     """

@@ -65,7 +65,7 @@ def row_from(kind: RowKind[RowT], columns: Mapping[str, object]) -> RowT:
     for column in columns_of(row):
         value = columns.get(column.name)
         if value is None and not column.optional:
-            raise ManifestError(f"a row of {kind.name} lacks the column '{column.name}'")
+            raise ManifestError(f"a row of {kind.name} does not have the column '{column.name}'")
         values[column.name] = None if value is None else _typed(kind.name, column, value)
     return row(**values)
 

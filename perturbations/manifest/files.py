@@ -195,10 +195,10 @@ def _check_size(path: Path, about: pq.FileMetaData) -> None:
     size = path.stat().st_size
     cells = max(about.num_rows * about.num_columns, sum(chunk.num_values for chunk in chunks))
     if cells > max(_LEAST_CELLS, _CELLS_PER_BYTE * size):
-        raise ManifestError(f"{path} holds {about.num_rows:,} rows in {size:,} bytes, which no run writes")
+        raise ManifestError(f"{path} declares {about.num_rows:,} rows in {size:,} bytes: no run writes such a file")
     count = sum(chunk.total_uncompressed_size for chunk in chunks)
     if count > max(_LEAST_BYTES, _BYTES_PER_BYTE * size):
-        raise ManifestError(f"{path} holds {count:,} bytes of text in {size:,} bytes, which no run writes")
+        raise ManifestError(f"{path} declares {count:,} bytes of text in {size:,} bytes: no run writes such a file")
 
 
 @contextmanager

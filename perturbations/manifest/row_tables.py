@@ -37,7 +37,7 @@ def column_problem(kind: RowKind[Any], schema: pa.Schema) -> str | None:
     """Why a file's columns are not those of a kind; None where they are."""
     wanted = schema_of(kind)
     if absent := [name for name in wanted.names if name not in schema.names]:
-        return f"it lacks {', '.join(map(repr, absent[:5]))}"
+        return f"it does not have {', '.join(map(repr, absent[:5]))}"
     for own in schema:
         if own.name not in wanted.names or schema.names.count(own.name) > 1:
             what = kind.renamed.get(own.name, "which this version does not know")
@@ -74,8 +74,8 @@ def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_list(kind):
         ends = np.cumsum([0, *(len(value or ()) for value in values)]).astype(np.int32)
         if kind.value_type == pa.int32():  # millions of them: no Python object for each
-            numbers = [np.frombuffer(value, np.int32) for value in values if value]
-            inner = pa.array(np.concatenate([np.empty(0, np.int32), *numbers]))
+            lists = [np.frombuffer(value, np.int32) for value in values if value]
+            inner = pa.array(np.concatenate([np.empty(0, np.int32), *lists]))
         else:
             inner = column_of([cell for value in values for cell in value or ()], kind.value_type)
         buffers = [_packed(filled), pa.py_buffer(ends)]

@@ -302,7 +302,7 @@ class TextRow:
     `language` is the dataset's. `effective_change` is a change that remains after lower-casing and stripping
     punctuation. `unchanged` is why the text is the caption itself. `similarity` is the cosine of both texts' sentence
     embeddings, measured where the meaning should stay. `fluency_change` is the text's mean log10 probability per word
-    by a bigram model, less the original's (`perturbations.text.fluency`).
+    by a bigram model, minus the original's (`perturbations.text.fluency`).
     """
 
     dataset: str

@@ -85,7 +85,7 @@ def read_listed(path: Path) -> Listed | None:
         return None
     values = {name: own for name, own in described.items() if name != SKIPPED} if isinstance(described, dict) else {}
     if {name: type(own) for name, own in values.items()} != get_type_hints(Listed):
-        raise ManifestError(f"{path} does not say in the way of manifests what was listed")
+        raise ManifestError(f"{path} does not say, as manifests do, what was listed")
     return Listed(**values)
 
 

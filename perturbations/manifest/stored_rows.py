@@ -54,7 +54,7 @@ class StoredRows(Sequence[RowT], Generic[RowT]):
         return StoredRows(self.read, self.numbers[np.asarray(places, np.int64)])
 
     def mapped(self, then: Callable[[RowT], Any]) -> StoredRows[Any]:
-        """The same rows, each of which is given to a function when it is read."""
+        """The same rows; each is given to a function when it is read."""
         return StoredRows(partial(_mapped, self.read, then), self.numbers)
 
 

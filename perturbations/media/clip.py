@@ -69,7 +69,7 @@ def even(clock: Timing) -> Timing:
 
 
 def plain_rate(rate: Fraction) -> Fraction:
-    """A frame rate as a fraction of small numbers: 30000/1001 of what a container rounded."""
+    """A frame rate as a fraction of small numbers: 30000/1001 where a container has rounded it."""
     plain = rate.limit_denominator(1001)
     # Below a frame per second, a small denominator may be far off, or 0.
     return plain if abs(plain - rate) * 1000 <= rate else rate.limit_denominator(10**9) or rate

@@ -42,9 +42,9 @@ _MISSING = "the file is damaged: a picture is missing that others refer to"
 _TOLD_BY_PICTURES = frozenset(
     ("av1", "flv1", "h263", "h264", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4", "prores", "vp8", "vp9", "vvc")
 )
-"""Codecs of which libavcodec refuses what is damaged, or marks it. What it says besides proves nothing."""
+"""Codecs whose damaged pictures libavcodec refuses or marks. Its other messages prove nothing."""
 _ONE_PER_PACKET = ("av1", "vp8", "vp9")
-"""Codecs of which each packet that shows a picture shows one, in any container."""
+"""Codecs whose packets show at most one picture each, in any container."""
 _UNDECLARED = (containers.MP4, "mpegts", "mpeg")
 """Containers whose streams' length in seconds is not declared, or that declare their number of frames."""
 
@@ -134,7 +134,7 @@ class CheckedPackets:
             yield packet
 
     def check_complete(self, decoded: int) -> None:
-        """Raise `MediaError` where a stream of which all packets are read has fewer frames than are declared."""
+        """Raise `MediaError` where all packets of a stream are read and it has fewer frames than are declared."""
         if self._count < self._indexed:
             raise MediaError(f"the file is damaged: {self._count} of {self._indexed} indexed frames are found")
         if self._format == "ivf":

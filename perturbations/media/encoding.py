@@ -119,7 +119,7 @@ def _stream(container: av.container.OutputContainer, profile: Profile, timing: T
 
 def _picture(image: Image, profile: Profile) -> av.VideoFrame:
     if profile.codec == "mpeg4":
-        # OpenCV has BGR frames, of which libswscale makes other chroma than of RGB frames.
+        # OpenCV has BGR frames; libswscale makes other chroma of these than of RGB frames.
         return av.VideoFrame.from_ndarray(np.ascontiguousarray(image[:, :, ::-1]), format="bgr24")
     return av.VideoFrame.from_ndarray(image, format="rgb24")
 
@@ -296,7 +296,7 @@ def failure_of(status: int, words: str, path: Path) -> PerturbationError:
     """The error for ffmpeg's exit status, negative for a signal, and its words."""
     if status == -signal.SIGXFSZ or any(os.strerror(code) in words for code in OUTPUT_ERRNOS):
         return OutputError(f"cannot write {path}: {words or 'the file is too large'}")
-    if status in _SHELL_CANNOT:  # the system's loader, or a script that stands for the program
+    if status in _SHELL_CANNOT:  # the system's loader, or a script in place of the program
         return ToolError(f"ffmpeg cannot be started, exit status {status}: {words}")
     if status == _OF_MEMORY or os.strerror(errno.ENOMEM) in words:
         return ToolError(f"ffmpeg ran out of memory: {words}")

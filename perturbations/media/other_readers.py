@@ -6,7 +6,8 @@ picked by `get_batch` or `get_frames_at`; decord not those of 4:2:0 of odd heigh
 
 - decord 0.6.0: of 4:2:0 of more than 8 bits or of an odd height, 4:1:1, 4:1:0, mirrored pictures, edit lists, transport
   streams, what is damaged or cut off, and, where frames are picked, open GOPs and intra refresh. AV1 and Theora cannot
-  be opened. The library's libav is of 2018: leave strangers' files to PyAV.
+  be opened. The library's libav is of 2018: leave strangers' files to PyAV. decord2 3.4.0, which continues it under the
+  same import, reads 10 bits, odd heights and AV1 as PyAV does.
 - torchcodec 0.13: of mirrored pictures and of full-range 10 bits. Transport and program streams, and AVI with reordered
   frames, it cannot read to the end.
 

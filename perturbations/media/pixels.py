@@ -23,7 +23,7 @@ from perturbations.media.containers import hidden_edges
 
 
 def converter(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> Callable[[av.VideoFrame], Image]:
-    """From a file's frames, of which `frame` is one, to upright RGB uint8 arrays, as ffmpeg converts them.
+    """From a file's frames (`frame` is one of them) to upright RGB uint8 arrays, as ffmpeg converts them.
 
     What the container hides of them is cut off. Raises `MediaError` for what is shown oblique, or not at all.
     """

@@ -84,7 +84,7 @@ class Units:
 
 def _shows_vp9(data: bytes) -> bool:
     if data[-1] >> 5 == 0b110:
-        return True  # the index of a superframe, of which one is shown
+        return True  # the index of a superframe; one of its frames is shown
     bits = data[0] << (data[0] & 0x30 == 0x30)  # profile 3 has one bit more
     return bool(bits & 0b1010)  # show_existing_frame, show_frame
 

@@ -343,7 +343,7 @@ _WALKS: dict[str, Callable[[BinaryIO, int, int, int], _Walk]] = {
 _WITHOUT_LENGTHS = ("mpegts", "mpeg", "h264", "hevc")
 """Containers of streams that may end anywhere within a picture."""
 _MADE_UP = ("h264", "hevc")
-"""Codecs of which libavcodec may make up the rest of a picture, and says nothing: always of HEVC, seldom of H.264."""
+"""Codecs where libavcodec may invent the rest of a picture in silence: always with HEVC, seldom with H.264."""
 _MORE = 64 * b"U"  # bits of both kinds, and no start code
 _LEADING = re.compile(rb"(?<=\x00\x00\x01)[\x10\x12]")
 """The first byte of a unit of HEVC with a picture that leads another one (RASL): alone, it is not decoded."""

@@ -267,7 +267,7 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
         else:
             held = torch.load(path, map_location="cpu", weights_only=True)
     except library("safetensors").SafetensorError as error:
-        raise ConfigError(f"{path} is no sound safetensors file ({error}); fetch it again") from error
+        raise ConfigError(f"{path} cannot be read as safetensors ({error}); download it again") from error
     # A damaged or forged pickle can make the reader raise anything.
     except Exception as error:
         raise ConfigError(

@@ -45,7 +45,7 @@ class WordNet:
         self.synonyms = cache(self._synonyms)
 
     def _synonyms(self, word: str, tag: str | None) -> tuple[str, ...]:
-        """Lemmas that share a sense with `word`, sorted: of a Penn tag's part of speech, less the word's base forms.
+        """Lemmas that share a sense with `word`, sorted: of a Penn tag's part of speech, without the word's base forms.
 
         With None, of any part of speech, and with its base forms, which EDA and METEOR count among the synonyms.
         """

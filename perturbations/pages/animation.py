@@ -18,7 +18,7 @@ from perturbations.manifest.rows import CompleteSource
 from perturbations.media import profiles
 from perturbations.models.guides import guide_registry as guides
 from perturbations.models.guides.backends import has_stand_in
-from perturbations.pages import clip_previews, preview
+from perturbations.pages import clip_previews, preview_sheet
 from perturbations.pages.contact_sheet import contact_sheet, write_whole
 
 _SIDE = 160  # the most pixels of a side of each clip: six of them fit the width of a page
@@ -52,11 +52,11 @@ def animate(
     if not donors and guides.takes_frames(entry.guide):
         raise ConfigError(f"--animate: {entry.key} takes frames of other videos: name some by --donors VIDEO ...")
     severities = list(entry.severities) if severities is None else severities
-    source, *others = map(preview.remembering, [row, *donors])
+    source, *others = map(preview_sheet.remembering, [row, *donors])
     places_of = partial(clip_previews.places, fps=float(source.timing.frame_rate), whole=entry.moves_frames)
-    films = [*preview.films_of(entry, source, others, severities, seed, places_of, scaled=_small)]
+    films = [*preview_sheet.films_of(entry, source, others, severities, seed, places_of, scaled=_small)]
     is_stand_in = has_stand_in(entry.guide)
-    title = preview.title_of(row.item_id, [entry.key], seed, has_stand_ins=is_stand_in)
+    title = preview_sheet.title_of(row.item_id, [entry.key], seed, has_stand_ins=is_stand_in)
     columns = ["clean", *(f"severity {severity}" for severity in severities)]
     height = max(image.shape[0] for image, *_ in films)
     moments = zip(*films, strict=True)

@@ -14,7 +14,7 @@ _PRINTED = {"rouge_f1": "rouge1"}
 
 
 def table(counted: Sequence[TextStatisticsRow], adapter: str) -> dict[str, Any]:
-    """Means over the perturbations of each category; `adapter`, the dataset's, says which published ones stand beside.
+    """Means over the perturbations of each category; `adapter`, the dataset's, says which published ones are beside.
 
     The rows are of one suite. The columns of a paper are absent where it has none of the suite and dataset. Returns the
     `heads`, the `rows` of texts, one per category, and the `source` of the published numbers.

@@ -18,7 +18,7 @@ from perturbations.manifest.rows import VideoRow
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
 from perturbations.media.profiles import Profile, is_picture
-from perturbations.pages import preview
+from perturbations.pages import preview_sheet
 
 _FRAMES, RATE = 16, 8  # of all previews, so that those side by side stay in step
 _LATEST = 60  # no frame before it is skipped: of a long clip, only the beginning is decoded
@@ -56,11 +56,11 @@ def of_item(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> ItemP
     perturbed: dict[str, list[tuple[VideoRow, Preview]]] = {}
     for name in names:
         members = sorted((row for row in rows if row.perturbation == name), key=lambda row: row.severity)
-        whole = any(map(preview.moves_frames, members))
+        whole = any(map(preview_sheet.moves_frames, members))
         if members and whole not in clean:
-            clean[whole] = _preview(members[0], root, preview.clean_frames, whole)
+            clean[whole] = _preview(members[0], root, preview_sheet.clean_frames, whole)
         if members:
-            perturbed[name] = [(row, _preview(row, root, preview.perturbed_frames, whole)) for row in members]
+            perturbed[name] = [(row, _preview(row, root, preview_sheet.perturbed_frames, whole)) for row in members]
     return clean, perturbed
 
 
@@ -74,7 +74,7 @@ def places(held: int, fps: float, *, whole: bool) -> list[int]:
 
 
 def _preview(
-    row: VideoRow, root: Path, frames_of: Callable[[VideoRow, preview.PlacesOf], list[Image]], whole: bool
+    row: VideoRow, root: Path, frames_of: Callable[[VideoRow, preview_sheet.PlacesOf], list[Image]], whole: bool
 ) -> Preview:
     """A preview; where a file is missing or damaged, the reason. A page of the others is still of use."""
     whole = whole or row.stored_frames is not None

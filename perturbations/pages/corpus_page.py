@@ -25,7 +25,7 @@ from perturbations.manifest.rows import CAPTIONS, COMPLETE, QUARANTINE, VIDEOS, 
 from perturbations.media import profiles
 from perturbations.models.guides.backends import STAND_IN
 from perturbations.pages import clip_previews, common, templates
-from perturbations.pages.preview import moves_frames
+from perturbations.pages.preview_sheet import moves_frames
 from perturbations.suites import suite_registry
 
 _MOST_REASONS = 100

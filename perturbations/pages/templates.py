@@ -16,7 +16,7 @@ def rendered(package: str, template: str, **values: object) -> str:
 
 @cache
 def _environment(package: str) -> Any:
-    """The templates of a package, each of which is compiled once, and those that all pages share."""
+    """The templates of a package, each compiled once, and those that all pages share."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -98,7 +98,7 @@ def _say_unpaired(runs: Mapping[tuple[str, str], Mapping[CellKey, _Cell]]) -> No
 
 _MEASURED = ("pairs", "clean", "right", "shared", "clean_seen", "right_seen")
 """What is summed per cluster: of pairs their number, and the right answers of both; of questions that are answered on
-the blank clip too, their number, and both less those of the blank clip."""
+the blank clip too, their number, and both minus those of the blank clip."""
 
 
 def _counted(

@@ -292,7 +292,7 @@ def _chosen(reading: Mapping[Form, int], usual: Counter[str], options: Sequence[
 
 
 def _counts_from_one(every: Sequence[Entry], readings: Sequence[Mapping[Form, int] | str]) -> str:
-    """A place of which only counting from 1 makes sense, in a table none of whose answers is 0."""
+    """A place that makes sense only when counted from 1, in a table where no answer is 0."""
     if any(entry.form is not None or _text(entry.answer) == "0" for entry in every):
         return ""
     for entry, reading in zip(every, readings, strict=True):

@@ -71,7 +71,7 @@ def _define() -> type:
 
 
 def load_options(row: Any) -> list[str]:
-    """The options of a row, which stand there as a Python list."""
+    """The options of a row, which has them as a Python list."""
     import ast
 
     return [str(option) for option in ast.literal_eval(row["candidates"])]

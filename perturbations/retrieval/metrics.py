@@ -24,7 +24,7 @@ def recall_at_k(similarities: Scores2D, relevant: Relevant, k: int) -> float:
 
     Args:
         similarities: queries x gallery, the larger the more similar; array or tensor.
-        relevant: each query's target: an int, or a sequence of ints of which any counts, or a boolean queries x
+        relevant: each query's target: an int, or a sequence of ints, where any of them counts, or a boolean queries x
             gallery matrix. `range(n)` means that query i's target is item i.
         k: how many results count, at least 1; a k beyond the gallery gives 100.
 
@@ -62,7 +62,7 @@ def ranks(similarities: Scores2D, relevant: Relevant) -> NDArray[np.int64]:
 def first_places(similarities: Scores2D, k: int) -> NDArray[np.int64]:
     """The places of each query's k best items, the best first, int64 queries x min(k, gallery).
 
-    Of equal scores the item that stands first in the gallery comes first; NaN is the worst score.
+    Of items with equal scores, the first in the gallery comes first; NaN is the worst score.
     """
     scores = as_scores(similarities)
     parts = [np.argsort(-block.astype(np.float64), axis=1, kind="stable")[:, :k] for _, block in blocks(scores)]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from perturbations.base.bounds import whole
 from perturbations.base.kernel import Kernel, draw_unit
 from perturbations.suites.suite_registry import KernelParameters, Paper, Suite, table
-from perturbations.video import controls as kernels
+from perturbations.video import control_frames as kernels
 
 _VARIANTS = ("paper",)
 _OURS = Paper(suite="controls", video_source="ours", variants=_VARIANTS)

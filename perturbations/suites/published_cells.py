@@ -71,7 +71,7 @@ SKIPPED: Final[Mapping[tuple[str, str], int]] = MappingProxyType({("egocvr", "lo
 def other_items(adapter: str, items: int, *, ids: str | None = None, listed: str | None = None) -> str | None:
     """Why `items` that are listed are not known to be those of the published split of their number; None: they are.
 
-    `ids` and `listed` are the two hashes of `HASHES`, of which one is given; an evaluation may have recorded none.
+    `ids` and `listed` are the two hashes of `HASHES`; one of them is given; an evaluation may have recorded none.
     """
     if (adapter, items) not in HASHES:
         return f"which items are listed cannot be compared, as no hash of the published split of {adapter} is known"

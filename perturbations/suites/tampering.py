@@ -14,7 +14,7 @@ from functools import partial
 from perturbations.base.bounds import SHARE, Choice, Range, whole
 from perturbations.base.kernel import Function, Kernel, draw_unit
 from perturbations.suites.suite_registry import Form, Paper, Suite, table
-from perturbations.video import tampering as kernels
+from perturbations.video import tampered_frames as kernels
 
 _VARIANTS = ("paper", "released")
 _OURS = "severities and place: ours"

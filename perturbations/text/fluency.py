@@ -61,7 +61,7 @@ def fluency(text: str) -> float | None:
 
 
 def fluency_change(original: str, text: str) -> float | None:
-    """The fluency of a text, less that of its original; None where either has no words."""
+    """The fluency of a text, minus that of its original; None where either has no words."""
     after, before = fluency(text), fluency(original)
     return None if after is None or before is None else round(after - before, 4)
 

@@ -63,7 +63,7 @@ def tense(text: str, rng: Generator, *, share: float, tagger: Tagger, inflector:
 
     Schiappa et al., App. A.2. Only verbs that carry a tense are changed: "is talking" -> "was talking", "does not jump"
     -> "did not jump", "can swim" -> "could swim". Infinitives, what follows a modal, and participles after "be" and
-    "have" stay as they are; a participle that stands for a finite verb ("a man talking") is changed where no verb
+    "have" stay as they are; a participle in place of a finite verb ("a man talking") is changed where no verb
     carries a tense. With a verb, those that share its subject are changed too: "bakes and decorates" -> "baked and
     decorated". Contractions are the words that they are made of: "she's happy" -> "she was happy", and in "the bird
     flaps it's wings" no verb.

@@ -43,7 +43,7 @@ _ENDINGS = ("s", "es", "ed", "d", "er", "ers", "ing", "ly", "y")
 def is_written_for(made_for: Languages, caption: str) -> bool:
     """Whether a caption looks like one that a perturbation is made for.
 
-    An English caption is one of which the list of English words knows a half; a quarter suffices beside function words
+    A caption is English where the list of English words has half of its words; a quarter suffices beside function words
     that only English has. Frequent words of other languages speak against it. Names, misspelt words and those that are
     written together are few enough in captions. Without any word of letters, there is nothing to say against it.
     """

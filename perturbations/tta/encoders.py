@@ -121,7 +121,7 @@ def xpool(clip_model: nn.Module, pooling_state: Mapping[str, Tensor | NDArray[np
     state = {name: torch.as_tensor(value) for name, value in pooling_state.items()}
     weight = state.get("linear_proj.weight")
     if weight is None:
-        raise ConfigError("the pooling weights lack linear_proj.weight; they are the `pool_frames.*` of a checkpoint")
+        raise ConfigError("no linear_proj.weight in the pooling weights; they are the `pool_frames.*` of a checkpoint")
     pooling = XPool(int(weight.shape[0]))
     try:
         pooling.load_state_dict(state)
@@ -144,7 +144,7 @@ def _dual_encoder(model: Any, pooling: XPool | None) -> DualEncoder:
     lacking = [name for name in needed if not hasattr(model, name)]
     if lacking:
         raise ConfigError(
-            f"{type(model).__name__} is no dual encoder that can be adapted, it lacks {', '.join(lacking)}; "
+            f"{type(model).__name__} is no dual encoder that can be adapted: it has no {', '.join(lacking)}; "
             "wrap it in perturbations.tta.DualEncoder"
         )
     chunk = towers.chunk_of(model)

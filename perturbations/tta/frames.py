@@ -41,7 +41,7 @@ def transformed(frames: Pixels, size: int) -> torch.Tensor:
 
 
 def normalize(pixels: torch.Tensor, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> torch.Tensor:
-    """uint8 ... x 3 x S x S as float32: each channel less its mean (CLIP's), divided by its standard deviation."""
+    """uint8 ... x 3 x S x S as float32: each channel minus its mean (CLIP's), divided by its standard deviation."""
     return _normalized(pixels.float().div_(255), mean, std)
 
 

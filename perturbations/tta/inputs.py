@@ -17,7 +17,7 @@ DIRECTIONS: tuple[Direction, ...] = ("v2t", "t2v")
 
 @dataclass(frozen=True)
 class ByteFrames:
-    """Frames as bytes, which are normalized where the model is: a quarter of what floats take on their way there.
+    """Frames as bytes. They are normalized on the model's device: bytes take a quarter of the transfer of floats.
 
     Attributes:
         values: uint8 B x T x 3 x H x W.

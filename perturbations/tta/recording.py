@@ -57,7 +57,7 @@ class Recording:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Count the time inside, less the time of nested parts, for the part `name`."""
+        """Count the time inside, minus the time of nested parts, for the part `name`."""
         around = self._open[-1] if self._open else None
         self._open.append(name)
         started = self._mark()

@@ -219,10 +219,10 @@ def potentials(similarities: Tensor, tau: float, iterations: int) -> Tensor:
 
 
 def convolved(items: Tensor, others: Tensor, rate: float, share: float | None, *, itself: bool = False) -> Tensor:
-    """Items N x D of length 1, less what they share with others M x D of length 1.
+    """Items N x D of length 1, minus what they share with others M x D of length 1.
 
-    With `share` (LocalAdj): less `rate` times the mean over the nearest share of the others, each times its cosine.
-    Without: less `rate` times the mean over all, each times its cosine less the mean cosine. O(N M D) time.
+    With `share` (LocalAdj): minus `rate` times the mean over the nearest share of the others, each times its cosine.
+    Without: minus `rate` times the mean over all, each times its cosine minus the mean cosine. O(N M D) time.
     Where the others are the items (`itself`), an item is none of its own nearest: it would be moved to 0.
     """
     if share is None:
@@ -242,6 +242,6 @@ def convolved(items: Tensor, others: Tensor, rate: float, share: float | None, *
 
 
 def _unit_or_zero(rows: Tensor) -> Tensor:
-    """Vectors of length 1; zero where only rounding is left, as of an item less itself."""
+    """Vectors of length 1; zero where only rounding is left, as of an item minus itself."""
     lengths = rows.norm(dim=1, keepdim=True)
     return torch.where(lengths > 1e-5, rows / lengths, 0)

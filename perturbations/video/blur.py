@@ -118,7 +118,7 @@ def _add_disk(padded: _Levels, halves: list[int], summed: NDArray[np.float32], s
 
     Returns the running sums of its shortest row but one, each at the place of its first pixel.
 
-    `summed` is as large as `padded` less the radius on each side. Row r of the disk, up or down, reaches `halves[r]`
+    `summed` is as large as `padded` minus the radius on each side. Row r of the disk, up or down, reaches `halves[r]`
     pixels to both sides. Rows of the disk are running sums, and each longer one extends a shorter one; equal rows are
     added up first, and as many pixels as the levels' type holds before they are added to `summed`.
     """
@@ -196,7 +196,7 @@ def _summed(lines: _Levels, count: int, steps: _Steps, spare: list[_Levels]) -> 
 def _tip_sums(
     padded: _Levels, wide: _Levels, halves: list[int], height: int, width: int, steps: _Steps
 ) -> NDArray[np.int16]:
-    """Append to `steps` the additions for what the four tips of a disk that fills its grid gain, less what they lose.
+    """Append to `steps` the additions for what the four tips of a disk that fills its grid gain, minus what they lose.
 
     Returns the array that is then filled; `wide` are the sums of `_add_disk`. Smoothing on such a grid adds the line
     inside the disk's outermost line (at the radius) a second time, and loses the line outside it, which is a single

@@ -102,7 +102,7 @@ def translate_released(
 
     `origin` in [0, 1) x [0, 1) chooses the window's first row and column, whole numbers below `reach`: never the
     frame's far end. With `window` "lost" it has 224 x 224 pixels, and `shape_of_translation` says which frames are lost
-    because less was left of them; with "filled" black fills what is missing, and frames 288 wide get 256 x 256.
+    because less was left; with "filled" black fills what is missing, and frames 288 wide get 256 x 256.
     Bilinear, as OpenCV resizes.
     """
     rows, columns = _scaled(height, width)

@@ -82,7 +82,7 @@ def _masked(kept: Image, salt: Image) -> Apply:
 def draw_ranks(rng: np.random.Generator, num_frames: int, height: int, width: int) -> NDArray[np.uint16]:
     """Uniform whole numbers below 65,536, height x width x 3.
 
-    A rank r stands for the quantile (r + 1/2) / 65,536 of any distribution, so a draw takes the generator's raw bits
+    A rank r means the quantile (r + 1/2) / 65,536 of any distribution, so a draw takes the generator's raw bits
     and one table look-up: a tenth of the time of drawing normal or Poisson numbers. Severities share the ranks.
     """
     count = height * width * 3

@@ -52,7 +52,7 @@ def occlusion_released(
 
     A box is cut to the frame first, and one that has no area then covers nothing. In a frame without a box the last
     rectangle, as it was cut off, moves: at a border it shrinks, and it never grows again. The code perturbs 12 sampled
-    frames, so the rectangle moves in these and stands between them. Ranges exclude their ends: the rectangle's corner
+    frames, so the rectangle moves in these and rests between them. Ranges exclude their ends: the rectangle's corner
     lies in [x0, x1 - width), the sides before the first box in [W/8, W/4).
     """
     return _black(_cut_rectangles(drawn, boxes, height, width, ratio**0.5))

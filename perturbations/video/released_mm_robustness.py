@@ -129,7 +129,7 @@ def frost_on_lens(
     """`frost.frost` under the top left part of `photograph`, RGB uint8, not resized; rounded to uint8.
 
     The photograph's red and blue are exchanged, those of the frame are not. Where it is smaller than the frame, which
-    stops the code, it is enlarged; where there is none, the drawn ice stands in.
+    stops the code, it is enlarged; where there is none, synthetic ice is used.
     """
     ice = pane.ice if photograph is None else frost_corner(photograph, height, width)
     return frost.iced(cv2.cvtColor(ice, cv2.COLOR_RGB2BGR).astype(np.uint8), kept=kept, added=added, rounded=True)
@@ -147,7 +147,7 @@ def frost_corner(photograph: Image, height: int, width: int) -> Image:
 def still_snow(
     drawn: weather.Snow, num_frames: int, height: int, width: int, *, blend: float, **flakes: Unpack[weather.Flakes]
 ) -> Apply:
-    """`weather.still_snow` over a grey of which blue has red's share, and red has blue's; rounded to uint8."""
+    """`weather.still_snow` over a grey in which blue has red's share, and red has blue's; rounded to uint8."""
     layer = weather.snow_curtain(drawn, height, width, **flakes)
     cover = weather.snow_layer(height, width, blend=blend, grey=weather.GREY[::-1], rounded=True)
     return lambda frame, index: cover(frame, layer)

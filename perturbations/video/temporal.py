@@ -93,7 +93,7 @@ def event_insertion(
     """Put a segment of another clip in place of a share of the clip's own frames (MLVP, App. E.3).
 
     The result is as long as the clip and keeps at least one of its frames. With `place` "end" the clip's head is kept
-    and the segment follows; with "middle" head and tail are kept and the segment stands between them.
+    and the segment follows; with "middle" head and tail are kept and the segment is between them.
 
     `start`, in [0, 1), is where in the donor the segment starts; `donor` is how many frames the donor has, and how many
     of them pass per frame of the clip; `donors` is the number of clips among which it was searched: the plan does not
@@ -183,7 +183,7 @@ def _interval(times: npt.NDArray[np.float64]) -> float:
 
 
 def _newest(times: npt.NDArray[np.float64], period: float) -> FrameOrder:
-    """The newest frame at the last tick, of which there is one each `period` seconds from the first frame on."""
+    """The newest frame at the last tick. Ticks are `period` seconds apart, from the first frame on."""
     if period <= _interval(times):
         return np.arange(len(times))
     slack = 0.1 * _interval(times)  # times are rounded to a container's clock, which may count milliseconds

@@ -52,7 +52,7 @@ def bit_errors(*, spacing: int, least: int) -> Arguments:
 
 
 def byte_errors(*, spacing: int) -> dict[str, str | int]:
-    """The source's own stream, of which one byte in `spacing`, on average, is replaced: FFmpeg's filter `noise`.
+    """The source's own stream with one byte in `spacing`, on average, replaced: FFmpeg's filter `noise`.
 
     The sum of all bytes so far, each plus one, replaces a byte where `spacing` divides it: nothing is random.
     """
@@ -60,7 +60,7 @@ def byte_errors(*, spacing: int) -> dict[str, str | int]:
 
 
 def packet_loss(*, share: float, least: int) -> Arguments:
-    """The stream of which `lose_packets` loses packets."""
+    """The stream from which `lose_packets` takes packets away."""
     return _transport_stream()
 
 

@@ -75,7 +75,7 @@ def test_generators_are_born_nowhere_else() -> None:
         if _makes_random_numbers(node)
     }
     # A scene follows from its number, and an order of frames from the number that was drawn for the clip.
-    assert born == {"base/rng.py", "demo/film.py", "video/controls.py"}
+    assert born == {"base/rng.py", "demo/film.py", "video/control_frames.py"}
 
 
 def _makes_random_numbers(node: ast.AST) -> bool:

@@ -295,21 +295,21 @@ def test_what_cannot_be_animated_is_said(
 
 def test_a_picture_says_what_it_shows() -> None:
     from perturbations import __version__
-    from perturbations.pages import preview
+    from perturbations.pages import preview_sheet
 
-    title = preview.title_of("a", ["mlvp", "mlvp"], 7, has_stand_ins=True)
+    title = preview_sheet.title_of("a", ["mlvp", "mlvp"], 7, has_stand_ins=True)
     assert title == f"a: mlvp, seed 7, perturbations {__version__}; stand-in: not made by the published model"
 
 
 def test_a_sheet_shows_the_frames_of_the_corpus_though_less_is_encoded(tmp_path: Path) -> None:
     from perturbations.corpus.render import rendering
     from perturbations.corpus.render.clean_clips import source_of
-    from perturbations.pages import preview
+    from perturbations.pages import preview_sheet
 
     row = clips.source_row(clips.write_scene(tmp_path / "in.mp4", scene(130, 48, 64)))
     for key in ("mlvp/h264_compression", "mlvp/gaussian_noise"):
         entry = suite_registry.get(key)
-        clean, shown = preview.images_of(entry, source_of(row), [], [3], 0)
+        clean, shown = preview_sheet.images_of(entry, source_of(row), [], [3], 0)
         whole = recipe.make(entry, 3, seed=0, storage=tiers.UNSTORED)
         planned = rendering.planned_clip(whole, source_of(row))
         (frame,) = planned.frames(only={30})

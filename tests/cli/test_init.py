@@ -285,7 +285,7 @@ def test_what_does_not_follow_the_format_is_not_allowed_by_init(capsys: Capture)
     Path("x.json").write_text(json.dumps(rows))
     assert main(["init", "mine", *OWN, "x.json"]) == 0
     output = capsys.readouterr().out
-    assert "1 left out, which max_failed_items allows:\n  'gone'" in output
+    assert "1 left out, and max_failed_items in config.yaml is set to their number:\n  'gone'" in output
     assert "1 that do not follow the format" in output
     assert "'b': 'caption' must be text, not a dict (x.json, entry 1)" in output
     assert configured("mine").datasets["mine"].max_failed_items == 1

@@ -23,6 +23,7 @@ from perturbations.composed import manifests, sources
 from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.split import Split
 from perturbations.corpus.plan import items
+from perturbations.datasets import composed_table as composed_tables
 from perturbations.evaluation.composed.ways import MAP_KS, ScoredModel, pre_caption, scenario_rows
 from perturbations.evaluation.features import feature_reading
 from perturbations.evaluation.result_rows import CLEAN_SCENARIO, FEATURES, Finished, given_run
@@ -243,6 +244,15 @@ def test_the_querys_clip_is_in_galleries_as_the_authors_or_the_user_have_it(tmp_
         parse(settings_of("omni_cvr", tmp_path), composed={"source_in_gallery": "maybe"})
 
 
+@pytest.mark.parametrize("listed", [["b", "c", "b"], ["a", "b", "c"]])
+def test_an_own_gallery_has_the_querys_clip_where_that_is_wanted(listed: list[str], tmp_path: Path) -> None:
+    row = {"source": "a", "targets": "b", "instruction": "x", "gallery": listed}
+    (tmp_path / "q.jsonl").write_text(json.dumps(row))
+    split = split_of({"adapter": "composed_table", "annotations": str(tmp_path / "q.jsonl"), "videos": str(tmp_path)})
+    for name, expected in (("candidates", ["b", "c"]), ("candidates+source", ["a", "b", "c"])):
+        assert [split.pool[row].clip_id for row in next(iter(gallery(split, name)))] == expected
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -268,11 +278,64 @@ def test_a_row_that_cannot_be_used_is_named(
     assert "q.jsonl, line " in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("cell", "names"),
+    [
+        ("['b', \"it's\"]", ("b", "it's")),
+        ('["caf\\/\\u00e9", "\\ud83d\\ude00"]', ("caf/é", "😀")),
+        ("[b] clip", ("[b] clip",)),
+        ("b, c", ("b, c",)),
+        (["видео"], ("видео",)),
+    ],
+)
+def test_targets_are_a_list_a_list_as_text_or_a_name(cell: object, names: tuple[str, ...]) -> None:
+    assert composed_tables.names_in(cell) == names
+
+
+def test_names_that_no_comma_separates_are_no_name() -> None:
+    with pytest.raises(ValueError, match="is not a list of names"):
+        composed_tables.names_in("['b' 'c']")
+
+
+@pytest.mark.parametrize(("ending", "expected"), [("", "new"), (".mp4", "new.mp4")])
+def test_a_list_of_files_adds_the_clips_that_no_query_names(ending: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text(f"source,targets,instruction\na{ending},b{ending},x\n")
+    (tmp_path / "files.txt").write_text("a.mp4\r\nb.mp4\r\nnew.mp4\r\n")
+    about = {"annotations": str(tmp_path / "q.csv"), "videos": str(tmp_path), "pool": str(tmp_path / "files.txt")}
+    split = split_of({"adapter": "composed_table", **about})
+    assert [clip.clip_id for clip in split.pool] == [f"a{ending}", f"b{ending}", expected]
+
+
+def test_a_published_clip_is_the_same_with_and_without_its_ending(tmp_path: Path) -> None:
+    rows = [{"txt1": "x", "pth1": "1/a.MP4", "pth2": "1/b", "edit": "x"}]
+    rows += [{"txt1": "x", "pth1": "1/b.mp4", "pth2": "1/a", "edit": "x"}]
+    write_csv(tmp_path / "q.csv", rows)
+    settings = {"adapter": "dense_webvid_covr", "annotations": str(tmp_path / "q.csv"), "videos": str(tmp_path)}
+    assert [clip.clip_id for clip in split_of(settings).pool] == ["1/a", "1/b"]
+
+
+def test_rows_of_one_published_id_are_queries_of_their_own(tmp_path: Path) -> None:
+    """The two lists of CoVR-R may count from the same number, and TF-CoVR has a row per target."""
+    row = {"id": 7, "video_source": "a.mp4", "video_target": "b.mp4", "modification_text": "x"}
+    (tmp_path / "q.json").write_text(json.dumps([{"webvid": [row]}, {"ss2": [{**row, "video_source": "c.webm"}]}]))
+    split = split_of({"adapter": "covr_r", "annotations": str(tmp_path / "q.json"), "videos": str(tmp_path)})
+    assert [(query.query_id, query.clip_id) for query in split.queries] == [("7", "a"), ("7#1", "c")]
+    row = {"query_id": "t", "query_video": "a", "target_videos_ids": "['b', 'c']", "modification": "x"}
+    write_csv(tmp_path / "q.csv", [{**row, "target_video": name} for name in "bc"])
+    split = split_of({"adapter": "tf_covr", "annotations": str(tmp_path / "q.csv"), "videos": str(tmp_path)})
+    assert [query.target_ids for query in split.queries] == [("b", "c"), ("c", "b")]
+
+
 def test_a_table_without_a_column_says_how_to_name_it(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text("video,target,instruction\na,b,c\n")
     settings = {"adapter": "composed_table", "annotations": str(tmp_path / "q.csv"), "videos": str(tmp_path)}
-    with pytest.raises(AnnotationError, match="no column 'source', 'targets'.*`columns` names them"):
+    with pytest.raises(AnnotationError, match="no column 'source', 'targets'.*`columns: {source: ..., targets: ..., "):
         split_of(settings)
+    (tmp_path / "q.jsonl").write_text('{"video": "a", "target": "b", "instruction": "c"}\n')
+    with pytest.raises(AnnotationError, match=r"no column 'source', 'targets'; its header is .*`columns: {source: "):
+        split_of({**settings, "annotations": str(tmp_path / "q.jsonl")})
+    with pytest.raises(AnnotationError, match="neither EgoCVR's nor WebVid-CoVR's columns: `--adapter`"):
+        sources.of_file(tmp_path / "q.csv")
     columns = {"source": "video", "targets": "target", "category": "kind"}
     with pytest.raises(AnnotationError, match="no column 'kind'"):
         split_of({**settings, "columns": columns})
@@ -304,6 +367,20 @@ def test_the_command_reads_every_set_and_own_columns(tmp_path: Path, capsys: pyt
     ):
         assert main([*command, *wrong]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_clips_without_features_are_in_no_gallery_and_their_queries_are_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fine_cvr(tmp_path)
+    feature_reading.write(tmp_path / "clips.npz", CLIPS[:5], np.eye(5, dtype=np.float32))
+    feature_reading.write(tmp_path / "texts.npz", [words for *_, words in QUERIES], np.eye(5, dtype=np.float32)[:4])
+    command = ["score", *(str(tmp_path / f"{name}.npz") for name in ("texts", "clips")), "--direction", "composed"]
+    command += ["--split", str(tmp_path / "queries.parquet"), "--adapter", "fine_cvr", "-o", str(tmp_path / "out")]
+    assert main([*command, "--galleries", "global_distinct"]) == 0
+    results = read_manifest(tmp_path / "out/results.parquet")
+    assert {*zip(results["gallery"], results["queries"], results["missing_queries"], strict=True)} == {(5, 3, 1)}
+    assert "lacks 1 of 6 clips" in caplog.text
 
 
 def test_thousands_of_candidates_take_four_bytes_each(tmp_path: Path) -> None:

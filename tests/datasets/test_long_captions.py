@@ -36,7 +36,8 @@ def test_carebench_has_three_captions_of_each_clip(captions: str, text: str, tmp
 
 
 def test_lovr_lists_scenes_of_which_the_first_have_captions_or_whole_videos(tmp_path: Path) -> None:
-    scenes = [{"path": f"long_video_clip/v1/v1-Scene-00{n}.mp4", "cap": f"scene {n}"} for n in (1, 2, 3)]
+    names = (*(f"long_video_clip/v1/v1-Scene-00{n}.mp4" for n in (1, 2)), "v1-Scene-003.mp4")
+    scenes = [{"path": name, "cap": f"scene {n}"} for n, name in enumerate(names, start=1)]
     lines = "".join(json.dumps(scene) + "\n" for scene in scenes)
     first, second, last = listed(tmp_path, "lovr", lines, "all_clip.jsonl", captioned=2).items
     assert (first.item_id, first.source_video_id, first.files[0]) == (
@@ -44,7 +45,9 @@ def test_lovr_lists_scenes_of_which_the_first_have_captions_or_whole_videos(tmp_
         "v1-Scene-001",
         "v1/v1-Scene-001.mp4",
     )
-    assert (second.texts, last.texts) == (("scene 2",), ())
+    assert (second.texts, last.texts, last.files[0]) == (("scene 2",), (), "v1/v1-Scene-003.mp4")
+    wrong = "{}\n" + lines
+    assert [item.texts for item in listed(tmp_path, "lovr", wrong, "all_clip.jsonl", captioned=2).items][1:] == [(), ()]
     whole = listed(tmp_path, "lovr", '{"vid": "v1", "cap": "a day"}\n', "all_video.jsonl", items="videos")
     assert whole.items == (Item("v1", "v1", ("v1.mp4",), ("a day",)),)
 

@@ -26,7 +26,7 @@ from perturbations.exports import vtr_tta
 from perturbations.exports.export_registry import Request
 from perturbations.manifest import files
 from perturbations.manifest.rows import SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
-from perturbations.pages import preview
+from perturbations.pages import preview_sheet
 from perturbations.suites import suite_registry
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -123,7 +123,7 @@ def test_clips_of_another_size_or_length_are_exported_and_drawn(sources: Path, t
     assert (done.written, done.failed) == (1, ())
     check_video(loaded(next((tmp_path / "out").iterdir()), "video1"), row)
     sheet = tmp_path / "sheet.png"
-    preview.preview(tmp_path / "videos.parquet", sheet)
+    preview_sheet.preview(tmp_path / "videos.parquet", sheet)
     assert sheet.stat().st_size
 
 
@@ -246,7 +246,7 @@ def test_every_id_has_the_file_that_the_loaders_look_for_or_none(sources: Path, 
         done = export("vtr_tta", path, out, num_frames=1, size=8)
         assert (done.written, done.kept, len(done.failed)) == (written, len(named) - written, len(IN_NO_FILE))
     assert {problem for _, problem in done.failed} == {
-        "the loader looks for a file of a name that none can have, or that is another id's"
+        "no file can have the name that the loader looks for, or another id has it"
     }
     held = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert {file.parent for file in held} == {out / "clean"}

@@ -118,9 +118,8 @@ def test_mteb_ranks_only_the_candidates_of_each_query(tmp_path: Path, mteb: Modu
     files.write(
         place / "sources.parquet", SOURCES, [replace(row, dataset="demo") for row in sources], {"root": "../.."}
     )
-    split = replace(
-        SPLIT, queries=QUERIES[:2], galleries={"candidates": ((0, 1, 5), (0, 1, 2))}, source_in_gallery=True
-    )
+    brought = {"global_official": ((0, 1, 2), (0, 1, 2)), "candidates": ((0, 1, 5), (0, 1, 2))}
+    split = replace(SPLIT, queries=QUERIES[:2], galleries=brought, source_in_gallery=True)
     manifest = written(place / "composed", split)
     own_clip = {query.query_id: query.clip_id for query in QUERIES}
     model = Ranker(lambda subset, query, document: float(document == own_clip[query]))

@@ -39,7 +39,7 @@ _PLANNED = (
 )
 _PLANNING = tuple(f"perturbations.{place}" for place in _PLANNED)
 _TABLES = ("jinja2", "pyarrow.dataset", "pyarrow.pandas_compat", "pandas.core.reshape.reshape", "PIL.PngImagePlugin")
-_PAGES = tuple(f"perturbations.{place}" for place in ("demo.train_encoder", "corpus", "pages.preview"))
+_PAGES = tuple(f"perturbations.{place}" for place in ("demo.train_encoder", "corpus", "pages.preview_sheet"))
 _IMPORTED = {
     "snakemake": ("snakemake.cli", "requests", "smart_open", *_PLANNING),
     "perturb": (*_JOBS, *_PAGES, *_TABLES),

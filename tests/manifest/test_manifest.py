@@ -192,7 +192,7 @@ def test_a_row_is_made_from_columns_by_name_and_a_lacking_one_is_named() -> None
     assert vector == (1.0, 2.0)
     columns = values_of(filled(CompleteSource))
     del columns["sha256"]
-    with pytest.raises(ManifestError, match="a row of sources lacks the column 'sha256'"):
+    with pytest.raises(ManifestError, match="a row of sources does not have the column 'sha256'"):
         row_from(SOURCES, columns)
     assert row_from(SOURCES, {**columns, "status": "missing"}).sha256 is None
 

@@ -56,6 +56,11 @@ def moving(frames: int, height: int, width: int) -> Image:
     return np.stack([large[:, at : at + width] for at in range(frames)])
 
 
+def is_decord_of_2018() -> bool:
+    """Not decord2, which continues it under the same import and reads 10 bits and odd heights as PyAV does."""
+    return bool(decoder("decord").__version__ == "0.6.0")
+
+
 def assert_read_alike(row: VideoRow | CompleteSource, reader: Reader) -> None:
     expected = open_clip(row)
     assert np.array_equal(open_clip(row, reader=reader), expected)
@@ -73,7 +78,7 @@ def test_every_tier_opens_alike(
 ) -> None:
     source = clips.source_row(clips.write_scene(tmp_path / "clip.mp4", moving(*shape)))
     row = clips.made_row("mlvp/fog", tier, source, tmp_path / "out")
-    if reader == "decord" and shape[1] % 2 and tier.get("profile") == "released":
+    if reader == "decord" and is_decord_of_2018() and shape[1] % 2 and tier.get("profile") == "released":
         # decord takes the padding of MPEG-4's blocks for a part of the frame.
         with pytest.raises(MediaError, match="decord gives other frames"):
             open_clip(row, reader=reader)
@@ -181,7 +186,9 @@ NOT_READ: dict[str, tuple[tuple[Reader, ...], Callable[[Path], Path]]] = {
 @each("name", NOT_READ)
 def test_other_frames_are_refused(reader: Reader, name: str, tmp_path: Path) -> None:
     readers, make = NOT_READ[name]
-    if reader in readers:
+    if reader == "decord" and name == "10 bits" and not is_decord_of_2018():
+        assert_read_alike(clips.source_row(make(tmp_path)), reader)
+    elif reader in readers:
         for indices in (None, [0]):
             with pytest.raises(MediaError, match=f"{reader} gives other frames"):
                 open_clip(clips.source_row(make(tmp_path)), indices, reader)

@@ -499,7 +499,7 @@ def test_a_description_says_which_terms_are_empty_until_a_file_gives_them(
     published = ["--license", "MIT", "--creator", "A", "--citation", "B", "--url", "https://data.test"]
     assert main([*words, str(tmp_path / "a")]) == 0
     assert warned(caplog) == (
-        "croissant.json lacks what data tracks ask for: --license, --creator, --citation, --url, "
+        "croissant.json is without terms that data tracks ask for: --license, --creator, --citation, --url, "
         "rai:dataBiases (--rai), rai:personalSensitiveInformation (--rai), the `@id` of prov:wasDerivedFrom (--rai)"
     )
     assert not json.loads((tmp_path / "a/croissant.json").read_bytes()).keys() & {*SHOWN, "license"}

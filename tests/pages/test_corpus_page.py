@@ -28,7 +28,7 @@ from perturbations.manifest import files, locations, sets
 from perturbations.manifest.rows import CAPTIONS, QUARANTINE, TEXTS, VIDEOS, CaptionRow, QuarantineRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import MediaClip, uniform_indices
-from perturbations.pages import clip_previews, preview
+from perturbations.pages import clip_previews, preview_sheet
 from perturbations.pages.captions_page import captions_page, compared
 from perturbations.pages.corpus_page import corpus_page
 from perturbations.pages.index import index
@@ -136,7 +136,7 @@ def test_a_clean_frame_is_the_source_of_the_frame_beside_it(manifest: Path) -> N
     frames = [frame.image for frame in decoding.decode(MediaClip(Path(row.source_path)))]
     places = uniform_indices(row.stored_frames, len(frames)) if row.stored_frames else range(len(frames))
     for held, own in ((0, places[0]), (-1, places[-1])):
-        (clean,) = preview.clean_frames(row, lambda count, held=held: [held % count])
+        (clean,) = preview_sheet.clean_frames(row, lambda count, held=held: [held % count])
         np.testing.assert_array_equal(clean, frames[own])
 
 
@@ -186,7 +186,7 @@ def test_the_index_leads_to_every_file(stored: Path, tmp_path: Path) -> None:
     files.write(root / "manifests/theirs/x/videos.parquet", VIDEOS, [], {sets.SET: hostile})
     files.write(root / "manifests/theirs/y/videos.parquet", VIDEOS, [], {sets.SET: {**hostile, "listed": 2}})
     text = index(root).read_text(encoding="utf-8")
-    assert "videos.parquet does not say in the way of manifests what was listed" in text
+    assert "videos.parquet does not say, as manifests do, what was listed" in text
     assert "<p>1 of 2 clips, 1 scenario</p>" in text
     assert "<p>R@1 32.0 perturbed, 42.0 clean: tcr, v2t, the best of 2 methods</p>" in text
     assert "<p>R@1 42.0 clean: tcr, v2t, the best of 2 methods</p>" in text

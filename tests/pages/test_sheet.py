@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from perturbations.base.errors import OutputError
 from perturbations.manifest import files
 from perturbations.manifest.rows import VIDEOS
-from perturbations.pages import preview
+from perturbations.pages import preview_sheet
 from perturbations.pages.contact_sheet import contact_sheet, write_picture
 
 Image = NDArray[np.uint8]
@@ -110,7 +110,7 @@ def test_long_texts_are_wrapped_and_cut() -> None:
 def test_nothing_to_show_is_still_a_sheet(tmp_path: Path) -> None:
     assert np.all(contact_sheet([], []) == 255)
     files.write(tmp_path / "x.parquet", VIDEOS, [], {"dataset": "d"})
-    preview.preview(tmp_path / "x.parquet", tmp_path / "sheet.png")
+    preview_sheet.preview(tmp_path / "x.parquet", tmp_path / "sheet.png")
     picture = _read(tmp_path / "sheet.png")
     assert picture.shape[1] > 300
     assert picture.min() < 100, "there is text on it"

@@ -17,7 +17,7 @@ from perturbations.base.arrays import uniform_indices
 from perturbations.base.errors import MediaError
 from perturbations.suites import suite_registry
 from perturbations.suites.suite_registry import Perturbation
-from perturbations.video import tampering, temporal
+from perturbations.video import tampered_frames, temporal
 
 VIDEO = suite_registry.perturbations(kind="video")
 PLANS = [form for entry in VIDEO if entry.method == "temporal" for form in entry.forms()]
@@ -133,16 +133,19 @@ TEN = {
         [*range(5), ~15, ~16, ~17, ~18, ~19],
     ),
     # Frames 4, 5 and 6 are tampered with.
-    "repeat": (tampering.repeat(0.5, 10, share=0.3), [0, 1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8, 9]),
-    "drop": (tampering.drop(0.5, 10, share=0.3), [0, 1, 2, 3, 7, 8, 9]),
-    "reverse": (tampering.reverse(0.5, 10, share=0.3), [0, 1, 2, 3, 6, 5, 4, 7, 8, 9]),
+    "repeat": (tampered_frames.repeat(0.5, 10, share=0.3), [0, 1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8, 9]),
+    "drop": (tampered_frames.drop(0.5, 10, share=0.3), [0, 1, 2, 3, 7, 8, 9]),
+    "reverse": (tampered_frames.reverse(0.5, 10, share=0.3), [0, 1, 2, 3, 6, 5, 4, 7, 8, 9]),
     # From frame 6 on, two frames per frame of the clip: at place 4 it is frame 14, which is the 6th again.
     "substitute": (
-        tampering.substitute((0.5, 0.75), (8, 2.0), 10, share=0.3, donors=1),
+        tampered_frames.substitute((0.5, 0.75), (8, 2.0), 10, share=0.3, donors=1),
         [0, 1, 2, 3, ~6, ~0, ~2, 7, 8, 9],
     ),
-    "drop a second of more frames": (tampering.drop_released(None, 25.0, 10, seconds=1.0, place="middle"), [0]),
-    "repeat such a second": (tampering.repeat_released(None, 25.0, 10, seconds=1.0, place="middle"), [*range(10)]),
+    "drop a second of more frames": (tampered_frames.drop_released(None, 25.0, 10, seconds=1.0, place="middle"), [0]),
+    "repeat such a second": (
+        tampered_frames.repeat_released(None, 25.0, 10, seconds=1.0, place="middle"),
+        [*range(10)],
+    ),
 }
 
 
@@ -158,10 +161,10 @@ def test_the_released_stretch_is_a_second_of_whole_frames_at_one_place(place: st
     second: dict[str, Any] = {"seconds": 1.0, "place": place}
     own, inside = list(range(10)), list(range(start, start + 4))
     rest = [frame for frame in own if frame not in inside]
-    assert tampering.drop_released(None, 4.9, 10, **second).tolist() == rest
-    assert tampering.repeat_released(None, 4.9, 10, **second).tolist() == own[: start + 4] + own[start:]
+    assert tampered_frames.drop_released(None, 4.9, 10, **second).tolist() == rest
+    assert tampered_frames.repeat_released(None, 4.9, 10, **second).tolist() == own[: start + 4] + own[start:]
     for unit, first in ((0.0, 0), (0.999, 2)):  # the last place where four of six frames are left
-        plan = tampering.substitute_released((0.5, unit), (6, 4.9), 10, **second)
+        plan = tampered_frames.substitute_released((0.5, unit), (6, 4.9), 10, **second)
         assert plan[inside].tolist() == [~frame for frame in range(first, first + 4)]
         assert plan[rest].tolist() == rest
 
@@ -278,8 +281,8 @@ def test_the_whole_donor_follows_the_head(num_frames: int, donor: int, share: fl
 
 @given(units, lengths, st.floats(0, 1), st.floats(0, 1))
 def test_longer_stretches_contain_shorter_ones(place: float, num_frames: int, shorter: float, other: float) -> None:
-    start, end = tampering.stretch(place, num_frames, min(shorter, other))
-    outer_start, outer_end = tampering.stretch(place, num_frames, max(shorter, other))
+    start, end = tampered_frames.stretch(place, num_frames, min(shorter, other))
+    outer_start, outer_end = tampered_frames.stretch(place, num_frames, max(shorter, other))
     assert 0 <= outer_start <= start < end <= outer_end <= num_frames
 
 
@@ -288,7 +291,7 @@ def test_severities_show_the_same_of_the_other_clip(
     place: float, offset: float, num_frames: int, donor_frames: int, step: float
 ) -> None:
     plans = [
-        tampering.substitute((place, offset), (donor_frames, step), num_frames, share=share, donors=1)
+        tampered_frames.substitute((place, offset), (donor_frames, step), num_frames, share=share, donors=1)
         for share in (0.1, 0.3, 0.7)
     ]
     for milder, stronger in itertools.pairwise(plans):

@@ -47,7 +47,7 @@ def test_files_that_are_surely_no_whole_videos(tmp_path: Path) -> None:
     assert reasons == {
         str(tmp_path / "empty"): "the file is empty",
         str(tmp_path / "zeros"): "the file begins with zeros",
-        str(tmp_path / "page"): "the file is a text",
+        str(tmp_path / "page"): "the file holds text",
     }
 
 
@@ -268,6 +268,9 @@ def test_a_run_that_cannot_succeed_stops_before_its_first_job(tmp_path: Path) ->
     allowed = project.perturb("check", "mlvp_tiny", "--configfile", "more.yaml")
     assert allowed.returncode == 0
     project.config["max_failed_items"] = 1
+    idle = project.snakemake("mlvp_tiny", cores=0, check=False, hooks=True)
+    assert idle.returncode == 1
+    assert "no job can start with --cores 0 or --jobs 0: give a number from 1" in idle.stderr
     run = project.snakemake("mlvp_tiny", "--until", "sources", hooks=True)
     assert "check: tiny: 4 of 5 clips found, 1 missing (1 may be" in run.stdout + run.stderr
     assert project.outputs()

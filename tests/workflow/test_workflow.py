@@ -150,7 +150,7 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
     tiny_clip(tmp_path / "videos/d.mp4", seed=1, frames=7)
     project.write_captions([*IDS, "gone"])
     # The check before the first job would stop for the missing clip.
-    assert "3 items quarantined or missing, max_failed_items allows 0" in project.refusal("mlvp_tiny")
+    assert "3 items quarantined or missing, and max_failed_items is 0" in project.refusal("mlvp_tiny")
     log = (tmp_path / "work/logs/tiny/mlvp/check.log").read_text()
     assert "'gone': annotation: missing" in log
     assert "'b': source: " in log

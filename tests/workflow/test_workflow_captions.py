@@ -292,7 +292,7 @@ def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finish
     paths = ("--quarantine", str(place), "--output", str(tmp_path / "x"))
     check = finished.perturb("rule", "check_captions", '{"allowed": 0}', *paths)
     assert check.returncode != 0
-    assert "1 listed caption cannot be used, max_failed_items allows 0" in check.stderr
+    assert "1 listed caption cannot be used, and max_failed_items is 0" in check.stderr
     assert f"'three': {reason}" in check.stderr
 
 

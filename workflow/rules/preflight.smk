@@ -17,6 +17,11 @@ def check_before():
 
     # No job has begun, so nothing else looks where the process is.
     with user_mistakes(), chdir(CONFIG.at("")):
+        # Snakemake would wait without end.
+        if 0 in (workflow.resource_settings.cores, workflow.nodes):
+            raise ConfigError(
+                "no job can start with --cores 0 or --jobs 0: give a number from 1, such as --cores 2"
+            )
         summary = check_before_a_run.check(CONFIG, JOBS.requested)
         if workflow.executor_plugin.name == "slurm":
             of_site = slurm_site.check(requests_to_slurm(), workflow.nodes)

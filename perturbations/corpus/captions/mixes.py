@@ -40,7 +40,7 @@ def mixed_severity(videos: Sequence[VideoRow], draw_of: str = "") -> Iterator[Mi
 
 
 PER_BATCH = "mixed_types_per_batch"
-"""The mix of types of which every batch of queries has its share, as the paper evaluates it (App. D.2)."""
+"""The mix of types: every batch of queries has a share of it, as the paper evaluates it (App. D.2)."""
 
 
 def mixed_types(

@@ -41,7 +41,7 @@ class PerturbedText:
         effective_change: whether it still does after lower-casing and stripping punctuation.
         unchanged: why it is the original; None where it is changed.
         similarity: cosine of the two captions' embeddings; None where it is not measured.
-        fluency_change: mean log10 probability per word by a bigram model, less the original's; None without words.
+        fluency_change: mean log10 probability per word by a bigram model, minus the original's; None without words.
         attempts: how often the caption was drawn.
         accepted: whether the gate accepted it; True where there is no
         backend: the models of the perturbation's roles.

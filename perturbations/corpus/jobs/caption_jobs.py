@@ -185,7 +185,7 @@ def texts_manifest(
 
 
 def _drop_untrue_markers(folder: Path) -> None:
-    """Delete the markers of captions in a folder of which a part is missing or has another size."""
+    """Delete the markers of captions in a folder that name a part which is missing or has another size."""
     for marker in folder.glob("*.json"):
         if not is_true_text_marker(marker):
             marker.unlink()

@@ -50,7 +50,7 @@ def check_failures(
     if len(failures) > allowed:
         lines = shown.first_of([f"{name!r}: {reason}" for name, reason in failures], 20)
         raise ManifestError(
-            f"{shown.plural(len(failures), noun)} {what}, max_failed_items allows {allowed:,}. {ways} or raise "
+            f"{shown.plural(len(failures), noun)} {what}, and max_failed_items is {allowed:,}. {ways} or raise "
             f"max_failed_items in config.yaml. Full list: {listed}" + "".join(f"\n  {line}" for line in lines)
         )
     storage.write_text(output, f"{len(failures)} quarantined, {allowed} allowed\n")

@@ -163,7 +163,7 @@ def _declared(recipe: VideoRecipe | TextRecipe, kind: suite_registry.Medium) -> 
         entry = suite_registry.get(recipe.key, recipe.variant)
         entry.parameters(recipe.severity)
     except UnknownPerturbationError as error:
-        raise ManifestError(f"a recipe asks for what there is not: {error}") from None
+        raise ManifestError(f"a recipe asks for something that does not exist: {error}") from None
     if entry.kind != kind:
         raise ManifestError(f"a recipe of {kind}s asks for {entry.key}, which is of the kind {entry.kind}")
     if problems := suite_registry.parameter_problems(entry, recipe.params):

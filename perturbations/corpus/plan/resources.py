@@ -24,7 +24,7 @@ _S_PER_MEGAPIXEL, _S_PER_CLIP, _S_PER_CLIP_OF_MODELS = 0.1, 0.02, 5.0
 """CPU seconds of the slowest kernel, and beside its pixels; the last, of pretrained models, is not measured."""
 
 _BYTES_PER_PIXEL = 250
-"""Memory of a job of videos per pixel of a frame, of which the encoder holds many: 165 at 1920x1080."""
+"""Memory of a job of videos per pixel of a frame. The encoder holds many frames: 165 at 1920x1080."""
 
 _SAMPLED = 20
 """Clips whose header is read for the size of all."""

@@ -100,7 +100,7 @@ def at_clean_times(frames: Iterable[Frame], source: CleanClip) -> Iterator[Frame
 
 
 def _in_ticks(frames: Iterable[tuple[Frame, float | Fraction]], time_base: Fraction) -> Iterator[Frame]:
-    """Frames at these times in seconds on a clock, of which no two may be at one tick."""
+    """Frames at these times in seconds on a clock; no two may be at the same tick."""
     previous = -1
     for frame, seconds in frames:
         previous = max(previous + 1, round(seconds / time_base))

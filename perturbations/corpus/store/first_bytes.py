@@ -49,7 +49,7 @@ def _problem(path: str) -> str | None:
         return "the file begins with zeros"
     is_text = all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head)
     if is_text and not head.startswith(_TEXTS_OF_VIDEOS):
-        return "the file is a text"
+        return "the file holds text"
     try:
         if profiles.is_picture(path):
             return _picture_problem(Path(path))

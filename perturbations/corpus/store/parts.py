@@ -116,7 +116,7 @@ class CorpusParts:
 
     @cached_property
     def _unfinished(self) -> set[str]:
-        """The planned scenarios of which a part is missing."""
+        """The planned scenarios that miss a part."""
         there = {self.root / part for part in self.planned}
         fields = {"dataset": self.dataset, "suite": self.suite}
         return {

@@ -18,7 +18,7 @@ from perturbations.composed import audit, gallery_sets, manifests, sources
 from perturbations.composed.split import WORDS, Split
 from perturbations.evaluation.composed.ways import GIVEN, MAP_KS, ScoredModel, scenario_rows, words_of
 from perturbations.evaluation.features import feature_reading, feature_sets
-from perturbations.evaluation.features.feature_reading import PooledAs, StoredFeatures
+from perturbations.evaluation.features.feature_reading import StoredFeatures
 from perturbations.evaluation.features.feature_sets import FeatureSet
 from perturbations.evaluation.plan.composed_runs import scenario_of
 from perturbations.evaluation.result_rows import (
@@ -72,21 +72,26 @@ def scored(options: argparse.Namespace) -> tuple[_Results, list[Path]]:
     return (rows, ranks), [folder / manifest_paths.name("composed_queries")]
 
 
-def _results(split: Split, wanted: argparse.Namespace) -> _Results:
+def _results(listed: Split, wanted: argparse.Namespace) -> _Results:
     """The results and ranks of features, in every way and gallery that is wanted: clean ones, and perturbed queries.
 
     Of similarities, whose model has no feature of a query: as they are, and with the first stage's shortlists.
+    Clips without features are in no gallery, and queries that lack theirs, or all targets, count as missing.
     """
     words: list[str] = []
     if wanted.similarities is not None:
-        model = _given(wanted.model, split, wanted.similarities)
+        held, names = feature_reading.read_similarities(wanted.similarities)
+        split = _present(listed, held.path, names)
+        model = _given(wanted.model, split, held, names)
         cases: list[_Case] = [(CLEAN_SCENARIO, model, split)]
     else:
         texts, clips = feature_sets.located(wanted.queries), feature_sets.located(wanted.gallery)
         if wanted.first_stage and len(texts) + len(clips) > 2:
             raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
+        held = feature_reading.read(clips[None], frames=wanted.frames)
+        split = _present(listed, held.path, held.ids)
         words = _words(split, wanted.words) if {*wanted.strategies} != {"visual"} else []
-        model = _model(wanted.model, split, clips[None], texts[None], words, wanted.frames)
+        model = _model(wanted.model, split, held, texts[None], words)
         cases = _cases(split, texts, clips, model, wanted)
     models = _models(split, model, words, wanted)
     how = {name: getattr(wanted, name) for name in ("frames", "shortlist")}
@@ -99,7 +104,7 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
         "first_stage": ("visual",),
         "top_k": wanted.top_k,
     }
-    about = {"method": COMPOSED, "parameters": canonical(how), "listed_sha256": split.listed_sha256}
+    about = {"method": COMPOSED, "parameters": canonical(how), "listed_sha256": listed.listed_sha256}
     made: list[Finished] = []
     for scenario, own, part in cases:
         run = given_run(wanted.dataset, own.name, scenario, COMPOSED, FEATURES, **about)
@@ -108,7 +113,7 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
             models if scenario.side == "none" else [own],
             run,
             ways,
-            listed=len(split.queries),
+            listed=len(listed.queries),
             settings=how,
             protocol=wanted.protocol,
             backend=canonical({"retrieval": "features"}),
@@ -121,12 +126,23 @@ def _results(split: Split, wanted: argparse.Namespace) -> _Results:
     return rows_of(made)
 
 
-def _given(name: str, split: Split, path: Path) -> ScoredModel:
+def _present(split: Split, path: Path, clip_ids: Sequence[str]) -> Split:
+    """The split of the clips that have features; the whole one where that leaves no query, for the error about them."""
+    part = manifests.restricted(split, frozenset(clip_ids), frozenset(query.query_id for query in split.queries))
+    if not part.queries:
+        return split
+    if lacking := len(split.pool) - len(part.pool):
+        missing = shown.plural(len(split.queries) - len(part.queries), "query")
+        total = len(split.pool)
+        _log.warning("%s lacks %d of %d clips: they are in no gallery, and %s missing", path, lacking, total, missing)
+    return part
+
+
+def _given(name: str, split: Split, held: StoredFeatures, names: tuple[str, ...]) -> ScoredModel:
     """A model of cross-attention by its similarities of queries, by their ids, with clips, by their names."""
-    held, names = feature_reading.read_similarities(path)
     asking = feature_reading.rows_of_ids(held, [query.query_id for query in split.queries], "queries of the split")
     clips = [clip.clip_id for clip in split.pool]
-    rows = feature_reading.rows_of_ids(StoredFeatures(path, names, asking.T), clips, "clips of the split").T
+    rows = feature_reading.rows_of_ids(StoredFeatures(held.path, names, asking.T), clips, "clips of the split").T
     return ScoredModel(name, np.zeros((len(clips), 1), np.float32), similarities=np.asarray(rows, np.float32))
 
 
@@ -138,7 +154,7 @@ def _models(split: Split, model: ScoredModel, words: Sequence[str], wanted: argp
     if name == model.name or len(paths) not in (1, 2):
         raise ConfigError("--first-stage: give a name of its own, a file of clips, and perhaps one of texts")
     texts = Path(paths[1]) if len(paths) > 1 else None
-    return [_model(name, split, Path(paths[0]), texts, words, wanted.frames), model]
+    return [_model(name, split, feature_reading.read(Path(paths[0]), frames=wanted.frames), texts, words), model]
 
 
 def _cases(
@@ -198,11 +214,8 @@ def _galleries(split: Split, names: Sequence[str] | None, in_gallery: str | None
     return [*asked, *(name for name in exact if name not in asked)]
 
 
-def _model(
-    name: str, split: Split, clips: Path, texts: Path | None, words: Sequence[str], frames: PooledAs
-) -> ScoredModel:
-    held = feature_reading.read(clips, frames=frames)
-    of_clips = feature_reading.rows_of_ids(held, [clip.clip_id for clip in split.pool], "clips")
+def _model(name: str, split: Split, clips: StoredFeatures, texts: Path | None, words: Sequence[str]) -> ScoredModel:
+    of_clips = feature_reading.rows_of_ids(clips, [clip.clip_id for clip in split.pool], "clips")
     if texts is None or not words:
         return ScoredModel(name, of_clips)
     held = feature_reading.read(texts)

@@ -28,7 +28,7 @@ from perturbations.retrieval.matrices import as_array
 Floats = NDArray[np.float32]
 
 PooledAs = Literal["mean", "middle"]
-"""What stands for a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
+"""The feature of a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
 
 _COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
 """The columns of a table: what a row is of, and its features."""
@@ -66,14 +66,14 @@ class StoredFeatures:
 def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
     """The features of a file: a table with lists, or a tensor with its ids in it or in a CSV beside it.
 
-    A CSV of ids alone is read with the tensor beside it, as EgoCVR's code does. `frames` says what stands for an item
+    A CSV of ids alone is read with the tensor beside it, as EgoCVR's code does. `frames` says which feature an item has
     of several features. Raises `AnnotationError` that names the file and the row.
     """
     if not path.is_file():
         raise AnnotationError(f"{path}: no such file of features")
     beside = tensors_beside(path) if lists_ids(path) else []
     if len(beside) > 1:
-        raise AnnotationError(f"{path}: several tensors lie beside it, name one: {', '.join(map(str, beside))}")
+        raise AnnotationError(f"{path}: name one of the tensors beside it: {', '.join(map(str, beside))}")
     if path.suffix.lower() in TENSORS or beside:
         held = _from_tensor(beside[0] if beside else path, path)
     elif path.suffix.lower() in SUFFIXES:
@@ -124,7 +124,7 @@ def encoder_of(path: Path) -> str:
 def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
     """Similarities in an `.npz` of `queries` and `gallery`, their ids, and `similarities`, N x M real numbers.
 
-    Returns the queries, whose rows are as stored, and the ids of the gallery. Minus infinity stands for pairs that were
+    Returns the queries, whose rows are as stored, and the ids of the gallery. Minus infinity marks pairs that were
     not compared. Raises `AnnotationError` for anything else.
     """
     if path.suffix.lower() != ".npz" or not path.is_file():
@@ -136,7 +136,7 @@ def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
         raise _unsound(path, "similarities", error) from error
     for side, own in (("queries", queries), ("gallery", gallery)):
         if len({*own}) != len(own):
-            raise AnnotationError(f"{path}: `{side}` has an id twice")
+            raise AnnotationError(f"{path}: `{side}` has an id in two places")
     rows, expected = held["similarities"], (len(queries), len(gallery))
     if rows.shape != expected or not rows.size or rows.dtype.kind not in "fiu":
         turned = ": transpose them" if rows.shape == expected[::-1] else ""
@@ -150,13 +150,16 @@ def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
 def rows_of_ids(features: StoredFeatures, ids: Sequence[str], what: str = "items") -> Floats:
     """The features of each id, such as a clip's name or a text: float32, ids x D.
 
-    Where an id stands as often in the file as in `ids`, they belong to each other in their order; else its features
+    Where an id is as often in the file as in `ids`, they belong to each other in their order; else its features
     must be equal. Raises `AnnotationError` naming what is missing, or what has several features.
     """
     held, wanted = _places(features.ids), _places(ids)
     if missing := [name for name in wanted if name not in held]:
         shown = ", ".join(map(short, missing[:3]))
-        raise AnnotationError(f"{features.path} lacks {len(missing):,} of {len(wanted):,} {what}: {shown}")
+        others = f"; it has {', '.join(map(short, [*held][:3]))}" if len(missing) == len(wanted) else ""
+        raise AnnotationError(
+            f"{features.path} does not have {len(missing):,} of {len(wanted):,} {what}: {shown}{others}"
+        )
     chosen = np.empty(len(ids), np.int64)
     for name, places in wanted.items():
         rows = held[name]
@@ -225,7 +228,7 @@ def _from_lists(path: Path) -> StoredFeatures:
 
 
 def _numbers(place: object, values: NDArray[Any]) -> Floats:
-    """Values as float32, of which those that it cannot hold are infinite. Raises `AnnotationError` for other types."""
+    """Values as float32; those that it cannot hold become infinite. Raises `AnnotationError` for other types."""
     if values.dtype.kind not in "fiu":
         raise AnnotationError(f"{place}: values of type {values.dtype}, not numbers")
     with np.errstate(over="ignore"):
@@ -280,7 +283,7 @@ def _unsound(path: Path, what: str, error: Exception) -> AnnotationError:
     reason = cut(first_line(error))
     if "allow_pickle" in str(error) or isinstance(error, pickle.UnpicklingError):
         reason = f"it holds Python objects, which can be code, or is cut short: save ids as {_TEXTS}"
-    return AnnotationError(f"{path} is no sound file of {what}: {reason}")
+    return AnnotationError(f"{path} cannot be read as {what}: {reason}")
 
 
 _TEXTS = "np.array(ids, str), in a .pt as [str(name) for name in ids]"

@@ -50,7 +50,7 @@ _FAR_BELOW, _SEVERAL = 10.0, 3
 """Percent points of R@1, and queries: a clean result so far below a perturbed one is that of other rows."""
 
 _ENOUGH = 50
-"""Queries and items of which chance is told from a model."""
+"""The number of queries and items from which chance can be told from a model."""
 
 
 def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
@@ -240,7 +240,7 @@ def _answered(
             "which query"
         )
     if lacking := [name for name, own in zip(held.ids, targets, strict=True) if not own]:
-        text = f"{items.path} holds no answer to {_some(lacking)} of {held.path}, which count as missing"
+        text = f"{items.path} has no answer to the queries {_some(lacking)} of {held.path}; they count as missing"
         warned["answers"].append(text)
     if len(items.ids) == 1:
         warned["gallery"].append(f"{items.path} is a gallery of one item: every rank is 1, whatever the model")

@@ -158,7 +158,7 @@ def read_answers(path: Path, direction: str = "") -> dict[str, list[str]]:
         if not _score(where, held.get("score", 1)) > 0:
             answer = ""
         if answer in answers.setdefault(asks, []):
-            raise AnnotationError(f"{where}: {short(asks)} and {short(answer)} stand there twice")
+            raise AnnotationError(f"{where}: the pair {short(asks)}, {short(answer)} is in two rows")
         answers[asks] += [answer] if answer else []
     if not any(answers.values()):
         raise AnnotationError(f"{path} lists no pair")

@@ -127,7 +127,7 @@ def check(backbone: LoadedBackbone) -> dict[str, object]:
 
 
 _SAME = 1e-6
-"""Features that differ by less, of the largest value, differ by rounding."""
+"""Features that differ by less than this share of the largest value differ by rounding."""
 
 
 def _on_device(values: Tensor | nn.Module, device: str) -> None:

@@ -67,7 +67,7 @@ def of_models(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[Fig
 
 
 def losses_of(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[Figure]:
-    """The figure of what each model, as it is, loses under each perturbation; none where there is no second one."""
+    """The figure of the loss of each model, as it is, under each perturbation; none for a single perturbation."""
     frame = pd.DataFrame(
         [row for scores in models for row in _losses(scores, scores.perturbed(choice.suite, choice.side))],
         columns=["model", "name", "loss", "low", "high"],

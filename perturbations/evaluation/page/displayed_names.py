@@ -1,4 +1,4 @@
-"""What the page calls models, methods, perturbations and retrievals, and in which order they stand."""
+"""What the page calls models, methods, perturbations and retrievals, and their order."""
 
 from __future__ import annotations
 

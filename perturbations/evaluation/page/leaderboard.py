@@ -44,13 +44,13 @@ METRICS = {
 }
 """The metrics of leaderboards; R@2 and R@3 are of composed retrieval, whose galleries are small."""
 _LOWER = ("median_rank", "hub_skewness")
-"""The metrics of which the lowest value is the best."""
+"""The metrics whose lowest value is the best."""
 NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
-"""The metrics of which the value nearest to 0 is the best."""
+"""The metrics whose value nearest to 0 is the best."""
 HUB_K = 15
 """The k of the k-occurrence: where the gallery is no larger, every query retrieves all of it, and no item is a hub."""
 _WITH_LOSS = (*RECALLS, "rsum")
-"""The metrics of which the clean result over the same queries is known."""
+"""The metrics whose clean result over the same queries is known."""
 _LOSS = "loss"
 _BRIEF = ("clean", "mean", _LOSS)
 """The columns whose changes, intervals and deviations the page shows; the CSV has those of all."""
@@ -110,7 +110,7 @@ def of_retrieval(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[
 
 
 def _columns(boards: Sequence[pd.DataFrame], by: list[str]) -> _Columns:
-    """A column per group and name, the mean over its scenarios; those of a group stand together."""
+    """A column per group and name, the mean over its scenarios; those of a group are side by side."""
     members = [{key: mean_of(part) for key, part in own.groupby(by, sort=False)} for own in boards]
     names = list(dict.fromkeys((str(group), str(name)) for own in members for group, name in own))
     groups = [group for group, _ in names]
@@ -251,7 +251,7 @@ def _compared(models: Sequence[Scores], columns: Sequence[pd.Series | None], met
 
 
 def _lost(models: Sequence[Scores], columns: Sequence[pd.Series | None], metric: str) -> list[Cell]:
-    """The cells of the column of the loss. No loss is marked: who is worse when clean loses less."""
+    """The cells of the column of the loss. No loss is marked: a model that is worse when clean has less to lose."""
     cells = []
     for scores, column in zip(models, columns, strict=True):
         losses = {

@@ -231,7 +231,7 @@ def _truncated(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _read_as_clean(frame: pd.DataFrame) -> Iterator[str]:
-    """How many perturbed captions each model reads as the clean ones, and of which perturbation most."""
+    """How many perturbed captions each model reads as the clean ones, and which perturbation has most of them."""
     known = frame[frame["clean_input_queries"].fillna(0) > 0]
     shares = known.assign(share=100 * known["clean_input_queries"] / known["queries"])
     for (dataset, model, suite), rows in shares.groupby(["dataset", "model", "suite"]):

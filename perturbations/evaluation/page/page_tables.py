@@ -65,7 +65,7 @@ class PageTable:
         frame: its cells, by the names of rows, and by group (which may be "") and name of columns.
         note: what a reader must know of it.
         guide: how to read it and tables like it, in lines; the page says it once.
-        style: "stacked": the parts of a cell may stand below each other, to fit a small screen; "board": so, and the
+        style: "stacked": the parts of a cell may be below each other, to fit a small screen; "board": so, and the
             headings sort; "left": it holds words and not numbers.
         brief: the columns whose deviations, changes and intervals the page shows, where it does not show all; the CSV
             has all.
@@ -206,7 +206,7 @@ def _plain(text: str) -> str:
 
 
 def _lines(table: PageTable, escape: Callable[[str], str], best: str, second: str) -> tuple[list[list[str]], str]:
-    """The headings, the rows and the note, without what only the page shows: what stands small below a value."""
+    """The headings, the rows and the note, without the small line below a value, which only the page shows."""
     forms = {"best": best, "second": second, "tie": escape("≈") + "{}"}
     columns = [
         [forms.get(own.mark, "{}").format(escape(own.spread)) for own in table.frame[head]] for head in table.frame
@@ -229,7 +229,7 @@ def as_latex(table: PageTable) -> str:
     r"""A table as LaTeX for the packages booktabs and rotating, without a caption.
 
     The best are bold, the second ones underlined. It is set in \footnotesize, with upright names of columns. Columns
-    and rows that do not fit a page stand in a further `tabular` below.
+    and rows that do not fit a page are in a further `tabular` below.
     """
     (head, *rows), note = _lines(table, _latex, r"\textbf{{{}}}", r"\underline{{{}}}")
     head = [head[0], *(rf"\rotatebox{{90}}{{{name}}}" for name in head[1:])]
@@ -244,7 +244,7 @@ def as_latex(table: PageTable) -> str:
 
 
 def _panels(table: PageTable) -> list[list[int]]:
-    """The columns that stand side by side, as many as fit the width of a page."""
+    """The columns that are side by side, as many as fit the width of a page."""
     label = max(map(len, map(str, (table.corner, *table.frame.index))))
     panels: list[list[int]] = [[]]
     taken = label

@@ -1,6 +1,6 @@
 """The report's section of a protocol: published values beside ours, and why they do not compare where they do not.
 
-A published number stands beside a result whose key is what the paper states, and beside no other. Whether it compares
+A published number is shown beside a result whose key is what the paper states, and beside no other. Whether it compares
 is asked cell by cell. There is no verdict of agreement: whether the weights are the paper's is not recorded.
 """
 
@@ -70,7 +70,7 @@ READ = (
 class Beside(NamedTuple):
     """A published cell beside our number: our model's name in tables, the value in the cell's unit, its interval.
 
-    `departs` says that our runs have the cell's key, but differ in what stands beside it (`stated.departures`).
+    `departs` says that our runs have the cell's key, but differ in a fact beside it (`stated.departures`).
     """
 
     cell: Published
@@ -107,7 +107,7 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
             yield f"No published table reports this experiment, so no number is compared.{needs}"
 
 
-# --- which results a cell stands beside -------------------------------------------------------------------------------
+# --- which results a cell is shown beside -----------------------------------------------------------------------------
 
 
 class _Configured(NamedTuple):
@@ -153,7 +153,7 @@ def compared(
 
     And how many cells have no number of ours because some of their scenarios alone were run.
 
-    A result stands beside a cell where it followed the protocol, has the cell's key, and every scenario of the cell's
+    A result is shown beside a cell where it followed the protocol, has the cell's key, and every scenario of the cell's
     mean was run. Rows of other methods, directions and scenarios than the tables have are not judged; the others are
     judged by the cell that they differ from least. Whether the weights are the paper's is not recorded.
     """

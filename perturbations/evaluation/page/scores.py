@@ -39,7 +39,7 @@ from perturbations.tta.methods import method_registry as methods_registry
 
 RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
 _DRAWN = {**RECALLS, "recall_at_2": 2, "recall_at_3": 3}
-"""The metrics of which each resample has a value; R@2 and R@3 are of composed retrieval."""
+"""The metrics that each resample has a value of; R@2 and R@3 are of composed retrieval."""
 _SEED = 0  # of the resamples; the same for all, so that models of one dataset are compared on the same draws
 _ROUNDING = 1e-6
 _MOST = 255
@@ -224,7 +224,7 @@ class Scores:
         return float(self.estimate(metric, method, column)[0])
 
     def loss(self, method: str, column: pd.Series, metric: str = "recall_at_1") -> Estimate:
-        """The clean result of a method over each scenario's own queries less the perturbed one."""
+        """The clean result of a method over each scenario's own queries minus the perturbed one."""
         return self.estimate(f"clean_{metric}", method, column) - self.estimate(metric, method, column)
 
     def own_span(self, metric: str, column: pd.Series, estimate: Estimate) -> IntervalSpan | None:

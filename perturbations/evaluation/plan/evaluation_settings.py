@@ -1,4 +1,4 @@
-"""The section `evaluation` of `config.yaml`: which retrieval is run, of which models, and how they adapt."""
+"""The section `evaluation` of `config.yaml`: which retrieval is run, with which models, and how they adapt."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ class Evaluation(Strict):
         return self.model_copy(update={**weights, **own, "models": (entry,)})
 
     def each_model(self) -> list[tuple[str, Evaluation]]:
-        """The section with each model alone, after where its keys stand: "evaluation." or "evaluation.models.0."."""
+        """The section with each model alone, after the prefix of its keys: "evaluation." or "evaluation.models.0."."""
         alone = [(f"evaluation.models.{place}.", self.of_model(entry)) for place, entry in enumerate(self.models)]
         return alone or [("evaluation.", self)]
 
@@ -289,7 +289,7 @@ def problems_of(config: Config) -> list[Problem]:
         ]
     names = [re.sub(r"[^a-z0-9_]+", "-", entry.name.lower()) for entry in wanted.models]
     if len(set(names)) < len(names):
-        problems.append(problem("evaluation.models", "two of them have one name, in lower case"))
+        problems.append(problem("evaluation.models", "two models have the same name in lower case"))
     if wanted.models and (wanted.model or wanted.checkpoint or wanted.revision):
         text = "`model`, `checkpoint` and `revision` are of a single model: give them to members of the list"
         problems.append(problem("evaluation.models", text))
@@ -305,7 +305,7 @@ def problems_of(config: Config) -> list[Problem]:
 
 
 def _of_model(key: str, wanted: Evaluation) -> Iterator[Problem]:
-    """What a model is given and cannot be; `key` is where its keys stand."""
+    """What a model is given and cannot be; `key` is the prefix of its keys."""
     if wanted.precision == "tf32" and not wanted.device.startswith("cuda"):
         yield problem(f"{key}precision", f"tf32 needs an NVIDIA GPU, and `device` is {short(wanted.device)}")
     if wanted.pooling == "xpool" and wanted.checkpoint is None:

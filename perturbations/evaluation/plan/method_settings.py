@@ -93,7 +93,7 @@ def settings(
 
 
 def parameters_of(name: str, given: Mapping[str, method_registry.MethodValue], direction: str) -> str:
-    """The canonical JSON of every parameter of a method in a direction, of which some are given."""
+    """The canonical JSON of every parameter of a method in a direction; `given` replaces some of them."""
     return canonical(method_registry.effective(name, given, direction))
 
 
@@ -103,7 +103,7 @@ def problems(
     parameters: Mapping[str, Mapping[str, Any]],
     directions: Sequence[str],
 ) -> Iterator[Problem]:
-    """What is wrong with a list of methods, which stands at `key`: values, and settings that cannot be told apart."""
+    """What is wrong with the list of methods at `key`: values, and settings that cannot be told apart."""
     wrong = [
         ((*key, str(place), "parameters", name), text)
         for place, entry in enumerate(listed)

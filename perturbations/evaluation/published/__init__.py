@@ -1,1 +1,1 @@
-"""Published protocols, and whether a number may stand beside a published one."""
+"""Published protocols, and whether a number may be shown beside a published one."""

@@ -15,7 +15,7 @@ def cells(protocol: str | None = None) -> pd.DataFrame:
 
     The columns are those that are printed (`perturbations.suites.published_cells`), `status` and `reason`. "shown":
     complete results of the table's preset show the cell once on their page. "needs ...": weights, features or a GPU are
-    lacking, and `reason` says of what. "impossible": no results of this package can have it.
+    missing, and `reason` says which. "impossible": no results of this package can have it.
 
     Raises `ConfigError` for a protocol that there is not.
     """

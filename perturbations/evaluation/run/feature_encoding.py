@@ -45,7 +45,7 @@ def write(
 ) -> Iterator[str]:
     """Encode the rows of manifests of sources, videos, mixes or captions; yields a line per file.
 
-    A folder stands for those below it. Clips go to `output`/clips, captions to `output`/captions, in files that
+    A folder means all manifests below it. Clips go to `output`/clips, captions to `output`/captions, in files that
     `feature_sets.path_of` names. A clip's feature is the mean over its frames; ids are those of items and captions.
     Clips and captions are those that an evaluation uses: complete and accepted ones of complete sources. `t2v.csv` and
     `v2t.csv` say what answers what, and list all queries of the manifests, so that those left out count as missing.

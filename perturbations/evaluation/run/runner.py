@@ -84,7 +84,7 @@ class EvaluationJob:
     def evaluate(
         self, runs: Sequence[Run], journal: Path, journals: Sequence[Path] = ()
     ) -> tuple[list[ResultRow], list[RankRow]]:
-        """The rows of results and ranks of runs, of which those of a scenario stand together.
+        """The rows of results and ranks of runs; the runs of a scenario follow each other.
 
         Runs in `journal`, and in `journals` of other jobs on the same scenarios, are not repeated. Raises
         `ManifestError` where no query is left.
@@ -238,6 +238,8 @@ def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
     shown = logged(similarities, -(-len(places) // size), f"batches of {run.label}")
     in_order = np.concatenate([part.float().cpu().numpy() for part in shown])
     scores = in_order[np.argsort(places)]
+    # Of features that were encoded before, the time is not known here.
+    spent: dict[str, Any] = {**recording.counts, **({} if known is not None else recording.summary())}
     row, queries = measured(
         run,
         asked.query_ids,
@@ -247,9 +249,7 @@ def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
         job.top_k,
         recipe_id=key,
         **asked.about,
-        **recording.counts,
-        # Of features that were encoded before, the time is not known here.
-        **({} if known is not None else recording.summary()),
+        **spent,
         missing_queries=asked.missing,
         backend=asked.backend,
         tools=canonical(run_journal.tools()),

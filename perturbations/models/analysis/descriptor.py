@@ -16,8 +16,8 @@ _SIDE, _GRID, _LEVELS = 64, 8, 6
 def describe(frames: Sequence[Image]) -> npt.NDArray[np.float32]:
     """One vector of length 1 for a clip: float32, 408 numbers.
 
-    A part of it is the mean colour on an 8 x 8 grid, less the middle grey; a part the square roots of the shares of
-    6 x 6 x 6 colours, less their mean: so the similarity of unlike clips is near 0 and not near 1. Nothing is learned
+    A part of it is the mean colour on an 8 x 8 grid, minus the middle grey; a part the square roots of the shares of
+    6 x 6 x 6 colours, minus their mean: so the similarity of unlike clips is near 0 and not near 1. Nothing is learned
     from data.
 
     Args:

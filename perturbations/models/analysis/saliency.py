@@ -95,7 +95,7 @@ def _texture(grey: Image) -> _Floats:
 
 
 def _against_camera(grey: Image, near: Image) -> _Floats:
-    """Speed in pixels, less the flow that a moving, turning or zooming camera would cause."""
+    """Speed in pixels, minus the flow that a moving, turning or zooming camera would cause."""
     flow = np.asarray(cv2.calcOpticalFlowFarneback(grey, near, cast(Image, None), 0.5, 4, 13, 3, 5, 1.1, 0), np.float32)
     height, width = grey.shape
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)

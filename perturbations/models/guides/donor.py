@@ -1,4 +1,4 @@
-"""Donors: another clip of a corpus, the most similar one (MLVP) or any (MVTamperBench), of which a clip gets frames."""
+"""Donors: another clip of a corpus, the most similar one (MLVP) or any (MVTamperBench), which gives frames to a clip."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ FOLDERS = {
         ("perception/videos",),
     ),
 }
-"""Task -> where its videos lie: as they were published, and as lmms-eval has them, the last of which it looks for."""
+"""Task -> where its videos lie: as they were published, and as lmms-eval has them; it looks for the last of these."""
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

@@ -1,4 +1,4 @@
-"""CSLS (Conneau et al., ICLR 2018, Eq. 3): similarities less the mean similarity of either side's neighbours."""
+"""CSLS (Conneau et al., ICLR 2018, Eq. 3): similarities minus the mean similarity of either side's neighbours."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METHOD = Method(
     place=90,
     run=_csls,
     minimizes="nothing: local scaling over all queries",
-    gives="twice the cosines less the neighbours' means",
+    gives="twice the cosines minus the neighbours' means",
     by_default=False,
     needs_all_queries=True,
     own=(Parameter("k", whole(1, 1_000_000), 10, "neighbours of a query, and of an item", "Conneau et al., Sec. 2.3"),),

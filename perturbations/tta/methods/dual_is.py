@@ -26,7 +26,7 @@ BANKS = (
         "form",
         Choice(("paper", "released")),
         "paper",
-        "released: the gallery bank stands where the queries belong, as in the published function `db_norm`",
+        "released: the gallery bank is used in place of the queries, as in the published function `db_norm`",
         "the paper's equations; the released code",
     ),
 )

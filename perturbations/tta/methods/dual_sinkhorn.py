@@ -31,7 +31,7 @@ METHOD = Method(
     place=140,
     run=_dual_sinkhorn,
     minimizes="nothing: Sinkhorn's scaling over `bank=` and `gallery_bank=`",
-    gives="cosines less each item's hubness",
+    gives="cosines minus each item's hubness",
     by_default=False,
     needs_bank=True,
     takes_gallery_bank=True,

@@ -26,7 +26,7 @@ def _hsm_qbnorm(task: Task, batches: Batches) -> BatchScores:
     hubs = nearest(of_bank(task, compare), values["bank_k"]) if values["dynamic"] else None
 
     def rescore(similarities: Tensor) -> Tensor:
-        # Of a row, only ratios count: less the mean, no number leaves float32.
+        # Only the ratios within a row count. Minus the mean, no number leaves float32.
         scores = torch.exp(beta * similarities - (mass - mass.mean()))
         scores = scores if hubs is None else activated(similarities, scores, hubs)
         weighted = history.rescore(similarities, scores) if len(history) else scores

@@ -219,7 +219,7 @@ def parameter_mistakes(name: str, given: Mapping[str, object]) -> dict[str, str]
 
 
 def validated(name: str, given: Mapping[str, object]) -> dict[str, MethodValue]:
-    """The given values of the method `name` in their types, sorted by name, less those that are the defaults.
+    """The given values of the method `name` in their types, sorted by name, without those that are the defaults.
 
     Settings that mean the same are thus the same. Raises `ConfigError` with every mistake.
     """

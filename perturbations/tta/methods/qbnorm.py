@@ -35,7 +35,7 @@ METHOD = Method(
     place=80,
     run=_qbnorm,
     minimizes="nothing: dynamic inverted softmax over `bank=`, training queries",
-    gives="cosines less each item's hubness",
+    gives="cosines minus each item's hubness",
     by_default=False,
     needs_bank=True,
     own=(

@@ -20,7 +20,7 @@ def _shot(task: Task, batches: Batches) -> BatchScores:
 
 
 def information_loss(logits: Tensor, threshold: float, weight: float) -> Tensor:
-    """Mean entropy of predictions, less the entropy of their mean, plus weight x cross-entropy with pseudo-labels.
+    """Mean entropy of predictions, minus the entropy of their mean, plus weight x cross-entropy with pseudo-labels.
 
     A query whose largest probability is above `threshold` has its nearest item as its pseudo-label; without such a
     query there is no cross-entropy. logits: B x N_G.

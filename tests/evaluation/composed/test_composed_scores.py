@@ -308,8 +308,11 @@ def test_webvid_covr_retrieves_from_the_targets_without_the_querys_video(
         (["--split", "SPLIT", "--galleries", "local"], "no gallery 'local'; choose of global_rows"),
         (["--split", "SPLIT", "--words", "tfcvr"], "--words tfcvr: some queries have none; the annotations have"),
         (["--split", "SPLIT", "--first-stage", "alone"], "give a name of its own, a file of clips, and perhaps one"),
-        (["--split", "SPLIT", "--first-stage", "x", "TEXTS"], "lacks 8 of 8 clips: 'v_0_8'"),
-        (["--split", "SPLIT", "--first-stage", "x", "CLIPS", "CLIPS"], "--words instruction: .* lacks 3 of 3 texts"),
+        (["--split", "SPLIT", "--first-stage", "x", "TEXTS"], "does not have 8 of 8 clips: 'v_0_8'"),
+        (
+            ["--split", "SPLIT", "--first-stage", "x", "CLIPS", "CLIPS"],
+            "--words instruction: .* not have 3 of 3 texts",
+        ),
     ],
 )
 def test_the_command_says_what_does_not_fit(

@@ -129,7 +129,7 @@ def test_rows_are_found_by_name_and_refused_where_that_is_not_enough(tmp_path: P
         rows_of_ids(held, NAMES[:3])
     held.rows[3] = held.rows[1] * 1.0001
     assert np.array_equal(rows_of_ids(held, NAMES[:3]), held.rows[:3])
-    with pytest.raises(AnnotationError, match=r"x.npz lacks 2 of 3 clips: 'w_1_2', 'w_3_4'"):
+    with pytest.raises(AnnotationError, match=r"x.npz does not have 2 of 3 clips: 'w_1_2', 'w_3_4'"):
         rows_of_ids(held, ["v_0_8", "w_1_2", "w_3_4"], "clips")
 
 
@@ -156,7 +156,7 @@ def test_texts_are_found_by_themselves(tmp_path: Path) -> None:
     path = lists(tmp_path / "t.csv", ["Shake it.", " Take it, now.", "Shake it."], [[1, 2], [3, 4], [1, 2]], TEXTS)
     held = feature_reading.read(path)
     assert rows_of_ids(held, ["Take it, now.", *["Shake it."] * 3]).tolist() == [[3, 4], *[[1, 2]] * 3]
-    with pytest.raises(AnnotationError, match=r"lacks 1 of 1 texts: 'Drop it.'"):
+    with pytest.raises(AnnotationError, match=r"does not have 1 of 1 texts: 'Drop it.'"):
         rows_of_ids(held, ["Drop it."], "texts")
     again = lists(tmp_path / "u.csv", ["Shake it.", "Shake it."], [[1, 2], [1, 3]], TEXTS)
     with pytest.raises(AnnotationError, match="different features"):
@@ -228,7 +228,7 @@ def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None
         feature_reading.read(path)
     names_only(tmp_path / "x.csv")
     (tmp_path / "x.npz").write_bytes(b"")
-    with pytest.raises(AnnotationError, match="several tensors lie beside it"):
+    with pytest.raises(AnnotationError, match="name one of the tensors beside it"):
         feature_reading.read(tmp_path / "x.csv")
     for name, message in (("x.pkl", "features are read from .csv, .parquet, .pt"), ("none.npz", "no such file")):
         (tmp_path / "x.pkl").write_bytes(b"")
@@ -236,7 +236,7 @@ def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None
             feature_reading.read(tmp_path / name)
     for ids in (np.arange(4), np.array(NAMES, object), np.array([NAMES])):
         np.savez(tmp_path / "x.npz", ids=ids, features=VALUES)
-        with pytest.raises(AnnotationError, match=r"x.npz is no sound file of features: .*save .*np.array\(ids, str\)"):
+        with pytest.raises(AnnotationError, match=r"x.npz cannot be read as features: .*save .*np.array\(ids, str\)"):
             feature_reading.read(tmp_path / "x.npz")
     pd.DataFrame({"id": [1, 2], "features": [[1.0], [2.0]]}).to_parquet(tmp_path / "x.parquet")
     with pytest.raises(AnnotationError, match="x.parquet, row 0: the id is 1, not a text"):
@@ -271,7 +271,7 @@ def test_no_code_of_a_file_runs(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([Bad()]), allow_pickle=True)
     np.savez(tmp_path / "x.npz", ids=np.array(NAMES), features=np.array([Bad()] * 4))
     for suffix in ("pt", "npy", "npz"):
-        with pytest.raises(AnnotationError, match="no sound file of features"):
+        with pytest.raises(AnnotationError, match="cannot be read as features"):
             feature_reading.read(tmp_path / f"x.{suffix}")
     assert not (tmp_path / "ran").exists()
 

@@ -175,7 +175,7 @@ def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[
         ({"severities": {"chars": 5}}, "evaluation.severities: unknown category 'chars'; known: .*character"),
         ({"severities": {"word": 9}}, "evaluation.severities.word.0: .* at most 7, not 9"),
         ({"models": [{"name": "a b"}]}, "evaluation.models.0.name"),
-        ({"models": [{"name": "a"}, {"name": "A"}]}, "evaluation.models: two of them have one name"),
+        ({"models": [{"name": "a"}, {"name": "A"}]}, "evaluation.models: two models have the same name"),
         ({"models": [{"name": "a"}], "model": "clip"}, "evaluation.models: `model`, .* single model"),
         ({"models": [{"name": "a", "pooling": "xpool"}]}, "evaluation.models.0.checkpoint: `xpool` needs"),
         ({"parameters": {"hatvtr": {"alhpa": 1}}}, "evaluation.parameters.hatvtr.alhpa"),

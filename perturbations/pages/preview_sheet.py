@@ -107,7 +107,7 @@ def remembering(row: CompleteSource) -> CleanClip:
 
 
 class _Remembering(CleanClip):
-    """A clip of which the few frames that are read are decoded once, because each severity reads the same ones."""
+    """A clip whose few frames are decoded once, because each severity reads the same ones."""
 
     def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
         return decoding.decode(self.clip) if only is None else iter(_decoded(self.clip, frozenset(only)))
@@ -256,7 +256,7 @@ def clean_frames(row: VideoRow, places_of: PlacesOf) -> list[Image]:
 
 
 def _in_order(frames: Iterator[Frame], places: Sequence[int]) -> list[Image]:
-    """The frames at these places, of which some may be the same."""
+    """The frames at these places; some places may be equal."""
     images = {frame.position: frame.image for frame in frames}
     return [images[place] for place in places]
 

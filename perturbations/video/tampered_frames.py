@@ -39,7 +39,7 @@ def mask(place: float, num_frames: int, height: int, width: int, *, share: float
 
 
 def rotate(place: float, num_frames: int, height: int, width: int, *, share: float) -> Apply:
-    """The frames of the stretch stand on their heads: turned by 180 degrees, as in the authors' code."""
+    """The frames of the stretch are turned by 180 degrees, as in the authors' code."""
     return _within(*stretch(place, num_frames, share), _turned)
 
 
