@@ -70,13 +70,12 @@ def _init(options: argparse.Namespace) -> int:
     target, summary, later = "", list[str](), list[str]()
     if media is not None:
         has_questions = options.questions is not None
+        written = _UNCAPTIONED if table is None else own_dataset.path_from(folder, table)
         with storage.scratch_directory() as scratch:
             if table is None:
-                table, written = Path(scratch, _UNCAPTIONED), _UNCAPTIONED
+                table = Path(scratch, written)
                 files[folder / written] = own_dataset.uncaptioned(media, pictures=has_pictures)
                 storage.write_text(table, files[folder / written])
-            else:
-                written = own_dataset.path_from(folder, table)
             own = own_dataset.look(folder, media, table, written, pictures=has_pictures, questions=has_questions)
         summary = own.summary
         files[folder / "config.yaml"] = f"{_HEADER}\n{own.config}"

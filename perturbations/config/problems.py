@@ -300,9 +300,8 @@ def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
             keys = _known_keys(_nodes(schema, _parts(items[0])[:-1]), schema)
             known = "" if key[:-1] in listed else f"; known: {cut(', '.join(keys), 1000)}"  # once per object
             listed.add(key[:-1])
-            hint = did_you_mean(_SYNONYMS.get(key[-1], key[-1]), keys) or (
-                another_kind(key[-1]) if len(key) == 1 else ""
-            )
+            elsewhere = another_kind(key[-1]) if len(key) == 1 else ""
+            hint = did_you_mean(_SYNONYMS.get(key[-1], key[-1]), keys) or elsewhere
             problems.append((key, f"unknown key{known}{hint}"))
         else:
             problems.append((key, _told(items, schema)))
