@@ -69,17 +69,16 @@ def _init(options: argparse.Namespace) -> int:
     files = {folder / name: text for name, text in _files().items()}
     target, summary, later = "", list[str](), list[str]()
     if media is not None:
+        has_questions = options.questions is not None
+        written = _UNCAPTIONED if table is None else own_dataset.path_from(folder, table)
         with storage.scratch_directory() as scratch:
             if table is None:
-                table = Path(scratch, _UNCAPTIONED)
-                files[folder / _UNCAPTIONED] = own_dataset.uncaptioned(media, pictures=has_pictures)
-                storage.write_text(table, files[folder / _UNCAPTIONED])
-            has_questions = options.questions is not None
-            own = own_dataset.look(folder, media, table, pictures=has_pictures, questions=has_questions)
-        config, summary = own.config, own.summary
-        if folder / _UNCAPTIONED in files:
-            config = config.replace(own_dataset.path_from(folder, table), _UNCAPTIONED)
-        files[folder / "config.yaml"] = f"{_HEADER}\n{config}"
+                table = Path(scratch, written)
+                files[folder / written] = own_dataset.uncaptioned(media, pictures=has_pictures)
+                storage.write_text(table, files[folder / written])
+            own = own_dataset.look(folder, media, table, written, pictures=has_pictures, questions=has_questions)
+        summary = own.summary
+        files[folder / "config.yaml"] = f"{_HEADER}\n{own.config}"
         target = f" {own.suite}_{own.name}" + (f" controls_{own.name}" if has_questions else "")
         if has_questions:
             later = _with_answers(own.name, own.suite)

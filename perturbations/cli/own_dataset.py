@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.store import first_bytes
 from perturbations.datasets import folder as folder_of_videos
 from perturbations.datasets.adapter_registry import Dataset
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, Listing
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Listing, is_unicode
 from perturbations.datasets.parsing import whole_json
 from perturbations.manifest import manifest_paths
 from perturbations.manifest.attributes import named
@@ -61,10 +61,13 @@ class OwnDataset(NamedTuple):
     summary: list[str]
 
 
-def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False, questions: bool = False) -> OwnDataset:
+def look(
+    folder: Path, videos: Path, captions: Path, written: str, *, pictures: bool = False, questions: bool = False
+) -> OwnDataset:
     """Match captions or questions with videos or pictures, look at each file, and choose a storage that fits the disk.
 
-    Raises `ConfigError` or `AnnotationError` where no clip can be used.
+    `written` is how config.yaml names the file of captions. Raises `ConfigError` or `AnnotationError` where no clip can
+    be used.
     """
     name = manifest_paths.proper_name(folder.resolve().name) or "mine"
     extensions = PICTURE_EXTENSIONS if pictures else VIDEO_EXTENSIONS
@@ -81,7 +84,7 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False, 
     if not usable:
         reasons = "".join(f"\n  {item_id!r}: {reason}" for item_id, reason in failed[:5])
         lines = "".join(f"\n  {line}" for line in (*chosen, *_elsewhere(listing, videos)))
-        raise ConfigError(f"no item of {captions} can be used from {videos}:{reasons}{lines}")
+        raise ConfigError(f"no item of {captions.name} can be used from {videos}:{reasons}{lines}")
     suites: tuple[str, ...] = ("mlvp", "controls", "msrvtt_p") if questions else ("mlvp", "mm_robustness")
     suites = ("mm_robustness",) if pictures else suites  # half of MLVP needs several frames
     storage, cost = _storage(folder, list(usable), suites[0], _FORMS_OF_PICTURES if pictures else _FORMS)
@@ -97,21 +100,18 @@ def look(folder: Path, videos: Path, captions: Path, *, pictures: bool = False, 
     summary.append(cost)
     summary += chosen
     named = {os.path.realpath(clip.path) for clip in located}
-    there = _clips_in(videos, extensions)
+    there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions and path.is_file())
     if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
-        summary.append(f"{files} without a {noun}, which are left out: {_few(unlisted)}")
+        what = noun if questions or listing.has_captions else "row"
+        summary.append(f"{files} without a {what}, which are left out: {_few(unlisted)}")
     first = next(iter(usable)).path
     typed = shlex.quote(f"./{first}" if first.startswith("-") else first)
     summary.append(f"a first look, in seconds: perturb preview {typed}")
-    section |= {"annotations": path_from(folder, captions), "videos": path_from(folder, videos)}
+    section |= {"annotations": written, "videos": path_from(folder, videos)}
     section |= {"max_failed_items": len(allowed)} if allowed else {}
     config = {"datasets": {name: section}, "suites": {suite: {} for suite in suites}, "storage": storage}
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     return OwnDataset(name, suites[0], listing.has_captions, text, summary)
-
-
-def _clips_in(folder: Path, extensions: Collection[str]) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in extensions and path.is_file())
 
 
 def uncaptioned(folder: Path, *, pictures: bool) -> str:
@@ -130,8 +130,13 @@ def uncaptioned(folder: Path, *, pictures: bool) -> str:
     if not names:
         there = f": its files end in {', '.join(sorted(others))}" if (others := _endings(folder)) else ": it is empty"
         raise AnnotationError(f"{folder} holds no {'picture' if pictures else 'video'} ({', '.join(endings)}){there}")
-    stems = Counter(os.path.splitext(name)[0] for name in names)
-    ids = [name if stems[os.path.splitext(name)[0]] > 1 else os.path.splitext(name)[0] for name in names]
+    if broken := next((name for name in names if not is_unicode(name)), None):
+        raise AnnotationError(f"{folder}: the name {broken!r} is not UTF-8: rename the file")
+    stems = [os.path.splitext(name)[0] for name in names]
+    files_of = Counter(stems)
+    # The stem of `a.mp4.mkv` would be the name of another file.
+    is_stem = [files_of[stem] == 1 and not stem.lower().endswith(tuple(endings)) for stem in stems]
+    ids = [stem if alone else name for name, stem, alone in zip(names, stems, is_stem, strict=True)]
     below = [os.path.dirname(name) for name in names]
     header, columns = ("item_id", _FOLDER), (ids, below)
     width = 2 if any(below) else 1
@@ -170,9 +175,8 @@ def _section(
     if columns.section:
         lines.append("columns: " + ", ".join(f"{role} is {name!r}" for role, name in columns.by_role.items()))
     if columns.others:
-        own_names = [named(name, columns.others) for name in columns.others[:_MOST_COLUMNS]]
-        pairs = zip(columns.others, own_names, strict=False)
-        kept = [repr(name) + (f" as {own!r}" if own != name else "") for name, own in pairs]
+        own_names = {name: named(name) for name in columns.others[:_MOST_COLUMNS]}
+        kept = [repr(name) + (f" as {own!r}" if own != name else "") for name, own in own_names.items()]
         more = len(columns.others) - len(kept)
         lines.append(f"kept with each clip: {', '.join(kept)}" + (f" and {more:,} more" if more else ""))
         if "caption" not in columns.by_role and columns.others != [_FOLDER]:

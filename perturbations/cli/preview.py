@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Commands, add_command
-from perturbations.cli.video import add_realization, rows_from
+from perturbations.cli.video import add_realization, check_output, rows_from
 
 
 def add(commands: Commands) -> None:
@@ -37,13 +38,15 @@ def _preview(options: argparse.Namespace) -> int:
     if options.animate is None:
         output = options.output or Path(f"{options.input.stem}.preview.jpg")
         names = options.perturbations or ["mlvp"]
+        check_output(output, options)
         stand_ins, left_out = preview_sheet.from_video(*rows_from(options), output, names=names, **realization)
     else:
         names = [*filter(None, [options.animate]), *(options.perturbations or ())]
         if len(names) != 1:
-            example = f"perturb preview {options.input} --animate mlvp/fog"
+            example = f"perturb preview {shlex.quote(str(options.input))} --animate mlvp/fog"
             raise ConfigError(f"--animate shows one perturbation, not {len(names)}: {example}")
         output = options.output or Path(f"{options.input.stem}.{names[0].rpartition('/')[2]}.webp")
+        check_output(output, options)
         stand_in = animation.animate(*rows_from(options), output, name=names[0], **realization)
         stand_ins = [stand_in] if stand_in else []
     if stand_ins:

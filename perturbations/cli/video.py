@@ -52,8 +52,7 @@ def _video(options: argparse.Namespace) -> int:
 
     if options.output.suffix != ".mp4":
         raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
-    if options.output.exists() and options.output.samefile(options.input):
-        raise ConfigError(f"the output {options.output} is the input itself")
+    check_output(options.output, options)
     entry = recipe.entry_of("video", options.perturbation, options.variant)
     job_recipe = recipe.make(
         entry,
@@ -72,6 +71,13 @@ def _video(options: argparse.Namespace) -> int:
     if has_stand_in(entry.guide):
         print(f"made by the {STAND_IN} of a model, not comparable with published results: {entry.key}")
     return 0
+
+
+def check_output(output: Path, options: argparse.Namespace) -> None:
+    """Raise `ConfigError` where a file that is read would be overwritten."""
+    for path in (options.input, *options.donors):
+        if output.exists() and path.exists() and output.samefile(path):
+            raise ConfigError(f"the output {output} is the input itself: name another file")
 
 
 def rows_from(options: argparse.Namespace) -> tuple[CompleteSource, list[CompleteSource]]:

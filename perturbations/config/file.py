@@ -186,7 +186,7 @@ def _read(path: Path, name: str) -> tuple[dict[str, Any], list[tuple[Key, int, i
         raise ConfigError(
             f"{name}: this is nested too deep; an alias (*) must not be within its own anchor (&)"
         ) from None
-    except (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:  # "!!int x"
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:  # "!!int x"
         raise ConfigError(f"{name} is not YAML: {cut(str(error))}; leave out the tag (`!!...`) before it") from None
     if not isinstance(values, dict):  # Snakemake refuses it too, without its name
         empty = "; it is empty" if values is None else ""

@@ -280,13 +280,8 @@ def wants_text(error: ValidationError) -> set[Key]:
     return {_key_of(item) for item in items if item["type"] in ("string_type", "path_type")}
 
 
-_RENAMED = {
-    "evaluation.backbone": "model",
-    "evaluation.pretrained": "model",
-    "evaluation.models.backbone": "model",
-    "evaluation.models.pretrained": "model",
-}
-"""Keys that had another name before, and their new one."""
+_SYNONYMS = {"backbone": "model", "pretrained": "model"}
+"""What others call a key -> its name."""
 
 
 def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
@@ -301,14 +296,13 @@ def of_types(error: ValidationError, schema: _Schema) -> list[Problem]:
     for key, items in by_key.items():
         if items[0]["type"] == "literal_error" and any(other[:-1] == key for other in by_key):
             continue  # it is a list, whose members are wrong
-        new = _RENAMED.get(".".join(part for part in key if not part.isdigit()))
-        if items[0]["type"] == "extra_forbidden" and new is not None:
-            problems.append((key, f"is called `{new}` since 1.0: write `{new}: ...`"))
-        elif items[0]["type"] == "extra_forbidden":
+        if items[0]["type"] == "extra_forbidden":
             keys = _known_keys(_nodes(schema, _parts(items[0])[:-1]), schema)
             known = "" if key[:-1] in listed else f"; known: {cut(', '.join(keys), 1000)}"  # once per object
             listed.add(key[:-1])
-            problems.append((key, f"unknown key{known}{did_you_mean(key[-1], keys)}"))
+            elsewhere = another_kind(key[-1]) if len(key) == 1 else ""
+            hint = did_you_mean(_SYNONYMS.get(key[-1], key[-1]), keys) or elsewhere
+            problems.append((key, f"unknown key{known}{hint}"))
         else:
             problems.append((key, _told(items, schema)))
     return problems
@@ -333,6 +327,8 @@ def _key_of(item: ErrorDetails) -> Key:
 
 def _told(items: Sequence[ErrorDetails], schema: _Schema) -> str:
     """What the errors of one value mean: what is allowed, what is given, and what may have been meant."""
+    # Where a severity is missing, its parameters are no severities, and their values no parameters.
+    items = [item for item in items if item["loc"][-1] == "[key]"] or items
     kind, value = items[0]["type"], items[0]["input"]
     nodes = _nodes(schema, _parts(items[0]))
     if kind in ("missing", "union_tag_not_found"):
@@ -428,10 +424,10 @@ def _number(item: ErrorDetails, nodes: Sequence[_Schema]) -> str:
     kind, value, context = item["type"], item["input"], item.get("ctx", {})
     bounds = {name: node[name] for node in nodes for name in ("minimum", "maximum") if name in node}
     low, high = bounds.get("minimum", context.get("ge")), bounds.get("maximum", context.get("le"))
-    if item["loc"][-1] == "[key]":  # a severity: the schema says nothing of keys
-        kind, low = "int", 1
-    whole = kind.startswith("int") or any(node.get("type") == "integer" for node in nodes)
-    words = "a whole number" if whole else "a number"
+    is_severity = item["loc"][-1] == "[key]"  # the schema says nothing of keys
+    low = 1 if is_severity else low
+    whole = is_severity or kind.startswith("int") or any(node.get("type") == "integer" for node in nodes)
+    words = "a severity, a whole number" if is_severity else "a whole number" if whole else "a number"
     if low is not None and high is not None:
         words += f" from {low} to {high}"
     elif low is not None or high is not None:

@@ -146,11 +146,6 @@ def _needs_spans(dataset: Dataset) -> str | None:
     return None if dataset.has_spans else "its items are whole videos, and a split needs several clips of each video"
 
 
-def _no_further_files(dataset: Dataset) -> Sequence[Path]:
-    """Most datasets have one file of annotations."""
-    return ()
-
-
 class FamilyMember(NamedTuple):
     """A clip of a family, whose clips differ in their motion or colour alone, and its caption, which names both.
 
@@ -236,7 +231,7 @@ class Adapter:
     takes_folder: bool = False
     whole: Callable[[Dataset], str | None] = _needs_spans
     queries: Callable[[Dataset, Collector], Iterable[ComposedEntry]] | None = None
-    further_files: Callable[[Dataset], Sequence[Path]] = _no_further_files
+    further_files: Callable[[Dataset], Sequence[Path]] = lambda dataset: ()
     gallery: str | Callable[[Dataset], str] = ""
     source_in_gallery: bool = False
 

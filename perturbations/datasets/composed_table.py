@@ -18,27 +18,14 @@ from typing import Any
 
 from pydantic import Field
 
-from perturbations.base.errors import AnnotationError, short
+from perturbations.base.errors import short
 from perturbations.base.settings import Strict
 from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of, get
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, without_ending
-from perturbations.datasets.parsing import (
-    Rows,
-    check_header,
-    checked,
-    header,
-    json_lines,
-    json_rows,
-    lines,
-    parquet,
-    parquet_header,
-    seconds,
-    table,
-)
+from perturbations.datasets.parsing import Rows, check_header, checked, columns_of, lines, rows_of, seconds
 
 _MOST_IDS = 100_000
 """Names in a cell."""
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _WAY_OUT = (
     ". The adapter `composed_table` reads any table: `columns: {source: ..., targets: ..., instruction: ...}` says "
     "what it calls them"
@@ -84,18 +71,10 @@ class ComposedTable(Dataset):
 
 def table_rows(path: Path, required: Sequence[str], optional: Iterable[str] = (), lists: Sequence[str] = ()) -> Rows:
     """The places and rows of a .csv, .tsv, .json, .jsonl or .parquet file. Raises `AnnotationError`."""
-    kind = path.suffix.lower()
-    if kind in _SEPARATORS:
-        return table(path, required, _SEPARATORS[kind], _WAY_OUT)
-    if kind == ".parquet":
-        present = parquet_header(path)
-        names = [*required, *(name for name in optional if name in present)]
-        return parquet(path, list(dict.fromkeys(names)), lists, _WAY_OUT)
-    if kind == ".jsonl":
-        return json_lines(path)
-    if kind == ".json":
-        return json_rows(path, None, "query_id", ("instruction",))
-    raise AnnotationError(f"{path}: queries must be a .csv, .tsv, .json, .jsonl or .parquet file")
+    present = columns_of(path)
+    names = [*required, *(name for name in optional if name in present)]
+    captions = ("instruction",)
+    return rows_of(path, dict.fromkeys(names), item_id="query_id", captions=captions, lists=lists, way_out=_WAY_OUT)
 
 
 _LIST = re.compile(r"""\[(\s*['"]|.*\]$)""", re.DOTALL)
@@ -278,11 +257,7 @@ def _add_pool(path: Path, known: Sequence[str], collector: Collector) -> None:
 def has_spans(dataset: Dataset) -> bool:
     """Whether the table of all clips has starts or ends of clips in their videos."""
     pool = pool_of(dataset)
-    if pool is None or pool.suffix.lower() not in (*_SEPARATORS, ".parquet") or not pool.is_file():
-        return False
-    kind = pool.suffix.lower()
-    names = parquet_header(pool) if kind == ".parquet" else header(pool, _SEPARATORS[kind])
-    return not {"start_s", "end_s"}.isdisjoint(names)
+    return pool is not None and pool.is_file() and not {"start_s", "end_s"}.isdisjoint(columns_of(pool))
 
 
 ADAPTER = Adapter(

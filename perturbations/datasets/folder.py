@@ -12,19 +12,15 @@ from typing import NamedTuple
 from perturbations.base.errors import AnnotationError, cut, short
 from perturbations.base.storage import composed
 from perturbations.datasets.adapter_registry import Adapter, ColumnsSection, Dataset, annotations_of, get, split_of
-from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at
+from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at, is_unicode
 from perturbations.datasets.parsing import (
     Rows,
     checked,
-    header,
-    json_lines,
-    json_rows,
+    columns_of,
     json_splits,
     of_separator,
-    parquet,
-    parquet_header,
+    rows_of,
     seconds,
-    table,
 )
 from perturbations.manifest.attributes import named
 
@@ -32,18 +28,22 @@ from perturbations.manifest.attributes import named
 def read(dataset: Dataset, collector: Collector) -> None:
     """A table of captions; rows that share an id are captions of one item, and so are the texts of a list."""
     path, columns, split = annotations_of(dataset), dataset.columns, split_of(dataset)
-    names = _header(path)
+    names = columns_of(path)
     rows: Rows = ()
     if not names:  # of JSON, whose first entry tells
-        rows = iter(_rows(path, (), columns.item_id, [columns.caption], split))
+        rows = iter(rows_of(path, (), item_id=columns.item_id, captions=[columns.caption], split=split))
         first = list(islice(rows, 1))
         rows, names = chain(first, rows), [*first[0][1]] if first and isinstance(first[0][1], dict) else ["caption"]
     columns, has_captions = _columns_of(names, columns)
     if not rows:
-        required = [name for role, name in columns.model_dump().items() if name and (has_captions or role != "caption")]
-        rows = _rows(path, list(dict.fromkeys(required)), columns.item_id, [columns.caption], split, names)
+        of_roles = columns.model_dump(exclude=None if has_captions else {"caption"}, exclude_none=True)
+        required = dict.fromkeys(of_roles.values())
+        captions = [columns.caption]
+        rows = rows_of(
+            path, required, item_id=columns.item_id, captions=captions, lists=captions, further=names, way_out=_WAY_OUT
+        )
     if not has_captions:
-        rows = ((where, {columns.caption: "", **row} if isinstance(row, dict) else row) for where, row in rows)
+        rows = _with_empty_captions(rows, columns.caption)
     add_rows(rows, columns, get(dataset.adapter).extensions, collector)
 
 
@@ -53,7 +53,7 @@ def _columns_of(names: Sequence[str], columns: ColumnsSection) -> tuple[ColumnsS
     Where the configuration names no column of ids and the table has no `item_id`, the names of files are the ids. Where
     it names none of captions and the table has none with a usual name, there are no captions.
     """
-    usual = {name.strip().lower().replace(" ", "_") for name in names}
+    usual = set(map(_usual_form, names))
     if "item_id" not in columns.model_fields_set and "item_id" not in names:
         files = [columns.video] if columns.video else [name for name in _USUAL_NAMES["video"] if name in names]
         columns = columns.model_copy(update={"item_id": files[0], "video": None} if files else {})
@@ -78,8 +78,8 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
             collector.reject(where, item_id, f"its span is not in seconds: {error}")
             continue
         try:
-            others = {name: value for name, value in row.items() if name and name not in (*fields, *times)}
-            further = {named(name, others): _as_json(name, value) for name, value in others.items()}
+            others = [name for name in row if name and name not in (*fields, *times)]
+            further = {named(_checked_text(name, name)): _as_json(name, row[name]) for name in others}
         except ValueError as error:
             collector.reject(where, item_id, str(error))
             continue
@@ -95,6 +95,7 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
         elif (first.source_video_id, first.start_s, first.end_s) != (video, start_s, end_s):
             reason = f"names another video or span than {at(first.where)} does for the same id"
             collector.reject(where, item_id, reason)
+            continue
         elif text or not further:  # rows without captions may say more of an item
             collector.add_caption(first, text, where)
         collector.describe(item_id, further)
@@ -106,11 +107,7 @@ _MOST_DEPTH, _MOST_TEXT = 16, 100_000
 def _as_json(column: str, value: object, depth: int = 0) -> object:
     """A value of a further column, as JSON can hold it; None where it is empty. Raises `ValueError`."""
     if isinstance(value, str):
-        if len(value) > _MOST_TEXT:
-            raise ValueError(f"the column {short(column)} holds {len(value):,} letters, more than {_MOST_TEXT:,}")
-        if not value.isascii():
-            value.encode()  # a lone surrogate: `UnicodeEncodeError`
-        return value or None
+        return _checked_text(column, value) or None
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
@@ -120,33 +117,27 @@ def _as_json(column: str, value: object, depth: int = 0) -> object:
     if isinstance(value, list):
         return [_as_json(column, member, depth + 1) for member in value]
     if isinstance(value, dict):
-        return {key: _as_json(column, member, depth + 1) for key, member in value.items()}
+        return {_checked_text(column, key): _as_json(column, own, depth + 1) for key, own in value.items()}
     return str(value)  # a date of Parquet
+
+
+def _checked_text(column: str, text: str) -> str:
+    """A text of a further column. Raises `ValueError` for one that a manifest cannot hold."""
+    if len(text) > _MOST_TEXT:
+        raise ValueError(f"the column {short(column)} holds {len(text):,} letters, more than {_MOST_TEXT:,}")
+    if not is_unicode(text):
+        raise ValueError(f"the column {short(column)} is not valid Unicode text: {short(text)} has a lone surrogate")
+    return text
 
 
 _WAY_OUT = ". Name your own in the dataset's `columns`: {item_id: ..., caption: ...}"
 
 
-def _rows(
-    path: Path,
-    required: Sequence[str],
-    item_id: str,
-    captions: Sequence[str],
-    split: str | None,
-    further: Sequence[str] = (),
-) -> Rows:
-    kind = path.suffix.lower()
-    if kind in _SEPARATORS:
-        return table(path, required, _SEPARATORS[kind], _WAY_OUT)
-    if kind == ".parquet":
-        return parquet(path, required, captions, _WAY_OUT, further)
-    if kind == ".jsonl":
-        return json_lines(path)
-    if kind == ".json":
-        return json_rows(path, split, item_id, captions)
-    raise AnnotationError(
-        f"{path}: a table must be a .csv, .tsv, .json, .jsonl or .parquet file: save it as one of them"
-    )
+def _with_empty_captions(rows: Rows, caption: str) -> Rows:
+    for where, row in rows:
+        if isinstance(row, dict) and None not in row:  # one with surplus fields is rejected as it is
+            row.setdefault(caption, "")
+        yield where, row
 
 
 def _each_caption(rows: Rows, caption: str) -> Iterator[tuple[AnnotationPlace, object]]:
@@ -161,7 +152,6 @@ def _each_caption(rows: Rows, caption: str) -> Iterator[tuple[AnnotationPlace, o
             yield f"{at(where)}, caption {number}", several
 
 
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _USUAL_NAMES = {
     "item_id": ("item_id", "video_id", "clip_id", "image_id", "videoid", "id", "key", "name"),
     "video": ("video", "file", "filename", "file_name", "path", "video_path", "video_name", "clip", "image"),
@@ -200,9 +190,15 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
     values decide: a column of row numbers names no file, or another row's. Raises `AnnotationError` where a table has
     no column with a usual name.
     """
-    rows = _first_rows(captions)
-    names = _header(captions) or list(dict.fromkeys(str(name) for row in rows for name in row))
-    usual = {name.strip().lower().replace(" ", "_"): name for name in names}
+    names = columns_of(captions)
+    of_files = {own for role, known in _USUAL_NAMES.items() for own in known if role != "caption"}
+    required = dict.fromkeys(name for name in names if _usual_form(name) in of_files)
+    entries = rows_of(captions, required, item_id="item_id", captions=_USUAL_NAMES["caption"])
+    rows = [row for _, row in islice(entries, _LOOKED_AT) if isinstance(row, dict)]  # of JSON, others are damaged
+    names = names or list(dict.fromkeys(str(name) for row in rows for name in row))
+    if not names:
+        raise AnnotationError(f'{captions} lists no clip: it needs an entry per clip, such as {{"item_id": "a"}}')
+    usual = {_usual_form(name): name for name in names}
     could = {role: [usual[own] for own in known if own in usual] for role, known in _USUAL_NAMES.items()}
     values = {name: [_text(row.get(name)) for row in rows] for name in (*could["item_id"], *could["video"])}
     number = {name: sum(value in files for value in texts) for name, texts in values.items()}
@@ -212,8 +208,11 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
     if caption is None and (mark := of_separator(names)):
         raise AnnotationError(f"{captions}: its columns are {cut(', '.join(names), 1_000)}{mark}")
     has_spans = start_s or end_s
-    if item_id and video and not has_spans and _counts_rows(values[item_id]) and len({*values[video]}) < len(rows):
-        item_id = None  # rows of one video are captions of one item
+    if item_id and video and not has_spans:
+        ids, videos = (len({*values[name]}) for name in (item_id, video))
+        is_of_class = ids < videos and _usual_form(item_id) in ("id", "key", "name")
+        if is_of_class or (_counts_rows(values[item_id]) and videos < len(rows)):
+            item_id = None  # rows of one video are captions of one item
     if item_id is None:  # the files' names are the ids, with their endings or without
         item_id, video = video, None
     elif video is None and has_spans:  # the parts of a video have ids of their own
@@ -230,25 +229,12 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
             f"{captions}: no column is called {usual_names}; {columns}. Call the one that names the files item_id"
         )
     by_role = {role: name for role, name in chosen.items() if name is not None}
-    others = [name for name in names if name and name not in by_role.values()]
+    others = [name for name in names if name not in by_role.values()]
     return ChosenColumns(by_role, others)
 
 
-def _header(captions: Path) -> list[str]:
-    """The columns of a table; none of JSON, whose objects have members."""
-    kind = captions.suffix.lower()
-    if kind in _SEPARATORS:
-        return header(captions, _SEPARATORS[kind])
-    return parquet_header(captions) if kind == ".parquet" else []
-
-
-def _first_rows(captions: Path) -> list[dict[str | None, object]]:
-    """The first rows that are objects; rows in JSON may be damaged."""
-    names = _header(captions)
-    usual = {own for role, known in _USUAL_NAMES.items() for own in known if role != "caption"}
-    required = [name for name in names if name.strip().lower().replace(" ", "_") in usual]
-    rows = _rows(captions, list(dict.fromkeys(required)), "item_id", _USUAL_NAMES["caption"], None)
-    return [row for _, row in islice(rows, _LOOKED_AT) if isinstance(row, dict)]
+def _usual_form(name: str) -> str:
+    return name.strip().lower().replace(" ", "_")
 
 
 def _text(value: object) -> str:

@@ -274,13 +274,13 @@ def _problem(item: Item) -> str | None:
             return problem
     # Names that only differ in their extension are checked once.
     for name in (*item.names, item.source_video_id + item.extensions[0]) if item.extensions else item.names:
-        if not _is_unicode(name):
+        if not is_unicode(name):
             return _NO_UNICODE
         if len(name) > _MOST_PATH or _leaves(name):
             problem = "is not relative to" if os.path.isabs(name) else "leaves"
             return f"its path {problem} the videos directory: {short(name)}"
     for name in {item_id, item.source_video_id, item.caption_key}:
-        if not _is_unicode(name):
+        if not is_unicode(name):
             return _NO_UNICODE
         if "\0" in name or len(name) > _MOST_ID:
             return "its id, its video's or its caption's holds a NUL or is too long"
@@ -295,13 +295,14 @@ def _problem(item: Item) -> str | None:
 def _text_problem(text: str) -> str | None:
     if len(text) > _MOST_CAPTION:
         return f"a caption has {len(text):,} characters, more than {_MOST_CAPTION:,}"
-    return None if _is_unicode(text) else _NO_UNICODE
+    return None if is_unicode(text) else _NO_UNICODE
 
 
 _NO_UNICODE = "its id, file name or caption is not valid Unicode text: a lone surrogate"
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether a text holds no lone surrogate, which UTF-8 cannot write."""
     if text.isascii():  # nearly always
         return True
     try:

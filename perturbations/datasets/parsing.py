@@ -110,7 +110,7 @@ def json_rows(path: Path, split: str | None, item_id: str, captions: Sequence[st
         keys = ", ".join(map(short, [*by_split][:_SHOWN])) + (", ..." if len(by_split) > _SHOWN else "")
         raise AnnotationError(
             f"{path} has entries below {keys}, none below {short(split)}: the dataset's `split` says which to read "
-            "(datasets.<name>.split in config.yaml)"
+            "(datasets.<name>.split in config.yaml; `perturb init` takes 'test')"
         )
     return by_split[split]
 
@@ -141,8 +141,11 @@ def json_splits(path: Path, item_id: str, captions: Sequence[str]) -> dict[str, 
     for name, entries in value.items():
         if by_split[name] is None or (are_lists and not isinstance(entries, list)):
             kind = type(entries).__name__
-            raise AnnotationError(f"{path} must be {what}: below {short(name)} is a {kind}, not a list")
+            raise AnnotationError(f"{path} must be {what}: below {short(name)} is a {kind}, not a list{_LABELS}")
     return {name: entries or [] for name, entries in by_split.items()}
+
+
+_LABELS = '; labels of clips: [{"item_id": ..., "label": ...}, ...]'
 
 
 def _numbered(what: str, entries: Iterable[object]) -> Rows:
@@ -227,7 +230,7 @@ OF_ANOTHER_TABLE = ". A table of your own is read by `adapter: folder`"
 
 
 def table(
-    path: Path, required: Iterable[str], delimiter: str = ",", way_out: str = OF_ANOTHER_TABLE
+    path: Path, required: Collection[str], delimiter: str = ",", way_out: str = OF_ANOTHER_TABLE
 ) -> Iterator[tuple[AnnotationPlace, object]]:
     """The lines and rows of a table with a header; a row is a dict from column to text.
 
@@ -243,6 +246,52 @@ def table(
                 if len(fields) > len(header):
                     row[None] = fields[len(header) :]
                 yield reader.line_num, row
+
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+
+def columns_of(path: Path) -> list[str]:
+    """The columns of a .csv, .tsv or .parquet file that have a name; none of JSON, and of other files.
+
+    Raises `AnnotationError` where two have the same name.
+    """
+    kind = path.suffix.lower()
+    if kind not in (*_SEPARATORS, ".parquet"):
+        return []
+    every = parquet_header(path) if kind == ".parquet" else header(path, _SEPARATORS[kind])
+    names = [name for name in every if name]
+    check_header(path, names, every)
+    return names
+
+
+def rows_of(
+    path: Path,
+    required: Collection[str],
+    *,
+    item_id: str,
+    captions: Sequence[str],
+    split: str | None = None,
+    lists: Collection[str] = (),
+    further: Collection[str] = (),
+    way_out: str = "",
+) -> Rows:
+    """The places and rows of a .csv, .tsv, .json, .jsonl or .parquet file, as `table`, `json_rows` and `parquet` do.
+
+    Raises `AnnotationError`.
+    """
+    kind = path.suffix.lower()
+    if kind in _SEPARATORS:
+        return table(path, required, _SEPARATORS[kind], way_out)
+    if kind == ".parquet":
+        return parquet(path, required, lists, way_out, further)
+    if kind == ".jsonl":
+        return json_lines(path)
+    if kind == ".json":
+        return json_rows(path, split, item_id, captions)
+    raise AnnotationError(
+        f"{path}: a table must be a .csv, .tsv, .json, .jsonl or .parquet file: save it as one of them"
+    )
 
 
 def header(path: Path, delimiter: str = ",") -> list[str]:
@@ -263,9 +312,10 @@ def _csv_reader(path: Path, delimiter: str) -> Iterator[_csv.Reader]:
             raise AnnotationError(f"{path}, line {reader.line_num}: {error}{quotes}") from error
 
 
-def check_header(path: Path, required: Iterable[str], header: Sequence[str | None], way_out: str = "") -> None:
+def check_header(path: Path, required: Collection[str], header: Sequence[str | None], way_out: str = "") -> None:
     """Raise `AnnotationError` unless the header has each of the columns, once."""
-    if missing := [column for column in required if column not in header]:
+    number_of = Counter(header)
+    if missing := [column for column in required if column not in number_of]:
         if blank := [name for name in header if name and name != name.strip() and name.strip() in missing]:
             raise AnnotationError(
                 f"{path}: the header has a blank in {short(blank[0])}: remove it, or name the column so"
@@ -274,7 +324,7 @@ def check_header(path: Path, required: Iterable[str], header: Sequence[str | Non
             f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
             + (of_separator(header) or f"{did_you_mean(missing[0], filter(None, header))}{way_out}".replace("?.", "?"))
         )
-    if repeated := [column for column in required if header.count(column) > 1]:
+    if repeated := [column for column in required if number_of[column] > 1]:
         raise AnnotationError(
             f"{path} has the column {short(repeated[0])} twice: rename one; its header is {short(list(header))}"
         )
@@ -289,7 +339,7 @@ def of_separator(header: Sequence[str | None]) -> str:
 
 
 def parquet(
-    path: Path, required: Sequence[str], lists: Collection[str] = (), way_out: str = "", further: Collection[str] = ()
+    path: Path, required: Collection[str], lists: Collection[str] = (), way_out: str = "", further: Collection[str] = ()
 ) -> Iterator[tuple[AnnotationPlace, object]]:
     """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required and the further columns.
 
@@ -344,7 +394,7 @@ def _is_plain(kind: pa.DataType) -> bool:
     return not (pa.types.is_nested(kind) or holds_bytes)
 
 
-def _check_kinds(path: Path, required: Sequence[str], lists: Collection[str], schema: pa.Schema) -> None:
+def _check_kinds(path: Path, required: Collection[str], lists: Collection[str], schema: pa.Schema) -> None:
     """Raise `AnnotationError` for a column that holds anything but texts or numbers, or lists of them."""
     import pyarrow as pa
 

@@ -115,7 +115,9 @@ class Export:
         if kind not in self.takes:
             instead = ": export videos.parquet and captions.parquet" if {"videos", "captions"} <= {*self.takes} else ""
             refused = f"pairs of both{instead}" if kind == "pairs" else kind
-            raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not {refused}")
+            others = ", ".join(name for name, other in exports().items() if kind in other.takes)
+            text = f"{self.name} takes {' and '.join(self.takes)} only, not {refused}"
+            raise ConfigError(f"{text}; --format of these: {others}")
         function: Callable[[Request], Exported] = getattr(import_module(self.module), f"write_{kind}")
         return function(replace(request, form=self.name))
 

@@ -56,7 +56,8 @@ def regenerate(
     complete = np.flatnonzero([row.status == COMPLETE for row in located[videos]])
     for name, rows in located.items():
         deque(rows if name != videos else (), maxlen=0)
-    output.mkdir(parents=True, exist_ok=True)
+    with storage.output_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
     counts: Counter[str] = Counter()
     changed: dict[tuple[object, ...], dict[str, Any]] = {}
     findings: list[Finding] = []
@@ -141,7 +142,7 @@ def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe_expo
     for another folder, another root, and a table that was lost or changed, or that no run writes.
     """
     if export_folder.read_marker(export).get("format") != recipe_export.FORMAT:
-        raise ManifestError(f"{export} is no export in the format {recipe_export.FORMAT}")
+        raise ManifestError(f"{export} is no folder that `perturb export --format {recipe_export.FORMAT}` wrote")
     listing, data = export / export_folder.SUMS, export / export_folder.DATA
     hashes = export_folder.read_sums(listing)
     if root and (digest := storage.sha256(listing)) != root:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from perturbations.manifest.columns import columns_of
@@ -13,20 +15,25 @@ _OF_EXPORTS = (
     *("item", "caption", "captions", "text_level", "source_text", "file_name", "video", "image", "pairs"),
     *("mp4", "png", "txt", "json", "__key__", "__url__"),
 )
+_OF_CLIPS = {"row", "source", "clean", "frames", "sampled"}
 RESERVED = frozenset(
     {column.name for row in (SourceRow, MixRow, MultimodalRow) for column in columns_of(row)} - {"split"}
-) | set(_OF_EXPORTS)
-"""Names of columns of manifests and of exports. `split` is none: a dataset's own says it for each item."""
+) | {*_OF_EXPORTS, *_OF_CLIPS}
+"""Names of columns of manifests and of exports, and of what a clip of a `Corpus` has.
+
+`split` is none: a dataset's own says it for each item.
+"""
 
 _OWN = "own_"
 
 
-def named(column: str, others: Iterable[str]) -> str:
-    """The name under which a column of annotations is kept: with `own_` before one that manifests or exports have."""
-    taken, name = RESERVED.union(others), column
-    while name in RESERVED or (name != column and name in taken):
-        name = _OWN + name
-    return name
+@lru_cache(10_000)
+def named(column: str) -> str:
+    """The name under which a column of annotations is kept: with `own_` before one that manifests or exports have.
+
+    `own_width` becomes `own_own_width`, so that no two columns get one name.
+    """
+    return _OWN + column if re.sub(f"^({_OWN})+", "", column) in RESERVED else column
 
 
 def of_row(text: str | None) -> dict[str, Any]:

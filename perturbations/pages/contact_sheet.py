@@ -102,11 +102,8 @@ def write_whole(data: bytes, path: Path) -> None:
         temporary.write_bytes(data)
 
 
-def _drawable(text: str) -> str:
-    """`text` without control characters and lone surrogates, which no font has."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
 def _wrapped(text: str, letters: int, most: int) -> list[str]:
     """`text` in at most `most` lines of so many letters, broken at spaces where possible."""
-    return textwrap.wrap(_drawable(text), letters, max_lines=most, placeholder="…", break_on_hyphens=False)
+    # No font has control characters and lone surrogates.
+    drawable = "".join(letter if letter.isprintable() else " " for letter in text)
+    return textwrap.wrap(drawable, letters, max_lines=most, placeholder="…", break_on_hyphens=False)

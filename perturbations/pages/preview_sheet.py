@@ -56,11 +56,10 @@ def from_video(
         needs_donors = not donors and guides.takes_frames(entry.guide)
         return needs_donors or (is_picture and not entry.applies_to_one_frame)
 
-    every = {entry.name for entry in suite_registry.perturbations(kind="video")}
     keys: dict[str, None] = {}
     left_out = []
     for name in names:
-        of_suite = [] if "/" in name or name in every else suite_registry.perturbations(name, "video")
+        of_suite = suite_registry.perturbations(name, "video") if name in suite_registry.suites() else []
         left_out += [entry.key for entry in of_suite if lacks(entry)]
         keys |= dict.fromkeys([entry.key for entry in of_suite] or [recipe.entry_of("video", name).key])
     entries = [recipe.entry_of("video", key, variant) for key in keys if key not in left_out]

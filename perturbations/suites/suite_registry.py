@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from perturbations.base import plugins
 from perturbations.base.bounds import Bounds, problem_of
-from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
+from perturbations.base.errors import UnknownPerturbationError, did_you_mean, nearest, short
 from perturbations.base.kernel import Function, Kernel
 
 if TYPE_CHECKING:
@@ -352,15 +352,15 @@ def get(key: str, variant: str | None = None) -> Perturbation:
 
 
 def _near(key: str) -> str:
-    """The keys closest to a mistyped one; for a name without its suite, those of every suite that has it."""
+    """The keys closest to a mistyped one; for a name without its suite, those of suites that have it, or one near."""
     if key in suites():
         return f": it is a suite. Name one of its perturbations, such as {perturbations(key)[0].key}."
     if "/" not in key:
-        of_name: dict[str, list[str]] = {}
+        of_name: dict[str, list[str]] = {name: [name] for name in suites()}
         for entry in perturbations():
             of_name.setdefault(entry.name, []).append(entry.key)
-        if key in of_name:
-            return f"; did you mean {' or '.join(of_name[key])}?"
+        if near := nearest(key, of_name, most=1):
+            return f"; did you mean {' or '.join(of_name[near[0]])}?"
     return did_you_mean(key, [entry.key for entry in perturbations()]) or "."
 
 

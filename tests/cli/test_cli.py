@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -263,7 +264,16 @@ def test_an_animation_has_the_clean_clip_and_each_severity_side_by_side(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--animate"], "--animate shows one perturbation, not 0: perturb preview in.mp4 --animate mlvp/fog"),
+        (
+            ["--animate"],
+            "--animate shows one perturbation, not 0: perturb preview "
+            + shlex.quote("it's in.mp4")
+            + " --animate mlvp/fog",
+        ),
+        (["--animate", "mlvp/fog", "-o", "it's in.mp4"], "the output it's in.mp4 is the input itself"),
+        (["-p", "mlvp/fog", "-o", "it's in.mp4"], "the output it's in.mp4 is the input itself"),
+        (["-p", "fogg"], "no perturbation 'fogg'; did you mean mlvp/fog or mm_robustness/fog?"),
+        (["-p", "mlpv"], "no perturbation 'mlpv'; did you mean mlvp?"),
         (["-p", "mlvp/snow", "--animate", "mlvp/fog"], "--animate shows one perturbation, not 2"),
         (["--animate", "mlvp"], "no perturbation 'mlvp': it is a suite"),
         (["--animate", "mlvp/fgo"], "did you mean mlvp/fog"),
@@ -276,10 +286,11 @@ def test_what_cannot_be_animated_is_said(
     words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    clips.write_scene(tmp_path / "in.mp4", scene(3, 48, 64))
-    assert run("preview", "in.mp4", *words) == 1
+    name = "it's in.mp4"
+    clips.write_scene(tmp_path / name, scene(3, 48, 64))
+    assert run("preview", name, *words) == 1
     assert says in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["in.mp4"]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_picture_says_what_it_shows() -> None:

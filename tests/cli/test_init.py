@@ -20,7 +20,7 @@ from copies import ROOT
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config.sections import Config
-from perturbations.corpus.plan import sharding
+from perturbations.corpus.plan import items, sharding
 
 Capture = pytest.CaptureFixture[str]
 OWN = ("--videos", "clips", "--captions")
@@ -144,13 +144,15 @@ def test_init_finds_ids_captions_and_clips_by_their_usual_names(capsys: Capture)
         ("id,file,caption\n1,3.mp4,x\n2,1.mp4,y\n", {"item_id": "id", "video": "file"}, "2 clips with 2"),
         ("item_id,video,start_s,end_s,caption\na,1.mp4,0,1,x\nb,1.mp4,1,2,y\n", SPANS | {"video": "video"}, "2 clips"),
         ("id,video_id,Start Time,END,text\n7,1,0,1,x\n8,1,1,2,y\n", PARTS, "start_s is 'Start Time'"),
+        ("file,name\n1.mp4,run\n2.mp4,run\n3,jump\n", {"item_id": "file"}, "3 clips with no captions"),
+        ("id,path,label\n7,1,run\n7,2.mp4,run\n8,3,jump\n", {"item_id": "path"}, "each clip: 'id', 'label'"),
         ("video_id,start_s,caption\n1,1,x\n3,0,y\n", {"item_id": "video_id", "start_s": "start_s"}, "2 clips"),
     ],
 )
 def test_init_chooses_columns_by_what_they_hold_and_says_which(
     table: str, columns: dict[str, str], message: str, capsys: Capture
 ) -> None:
-    """A column of row numbers is none of ids, though the videos are called by numbers, too."""
+    """A column of row numbers or classes is none of ids, though the videos are called by numbers, too."""
     make_clips("1.mp4", "2.mp4", "3.mp4")
     Path("x.csv").write_text(table)
     assert main(["init", "mine", *OWN, "x.csv"]) == 0
@@ -231,6 +233,26 @@ def test_clips_in_folders_and_a_table_of_labels_have_projects(tmp_path: Path, ca
         os.chdir(tmp_path)
 
 
+def test_each_file_has_an_id_that_names_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"a": "a.mp4", "a.mp4.mkv": "a.mp4.mkv", "b.avi.mp4": "b.avi.mp4", "c.mov": "c.mov", "c.mp4": "c.mp4"}
+    make_clips(*names.values())
+    scratch = Path("scratch: it's # much longer than a line of YAML, which would be folded there " + "x" * 60)
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch.absolute()))
+    assert main(["init", "study", "--videos", "clips"]) == 0
+    dataset = configured("study").datasets["study"]
+    located, missing = items.locate(dataset, items.read("study", dataset))
+    assert {clip.item_id: Path(clip.path).name for clip in located} == names
+    assert not missing
+
+
+def test_a_name_that_is_no_text_is_named(capsys: Capture) -> None:
+    make_clips("a.mp4")
+    Path("clips/a.mp4").rename(os.fsdecode(b"clips/\xff.mp4"))
+    assert main(["init", "study", "--videos", "clips"]) == 1
+    assert r"clips: the name '\udcff.mp4' is not UTF-8: rename the file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("pictures", [False, True])
 def test_init_reads_lists_of_captions_and_splits_as_keys(pictures: bool, tmp_path: Path, capsys: Capture) -> None:
     for name in ("a", "b"):
@@ -295,6 +317,8 @@ def test_init_proposes_no_command_that_takes_a_name_for_an_option(capsys: Captur
         ("clips", "x.csv", "", "is empty"),
         ("clips", "x.csv", "id;text\none;a man\n", "in which ';' separates the fields"),
         ("clips", "y.parquet", "id", "y.parquet: no such file"),
+        ("clips", "x.csv", "id,label,label\na,1,2\n", "x.csv has the column 'label' twice: rename one"),
+        ("clips", "x.csv", "id,label\na,1,2\n", "3 fields, where the header has 2"),
     ],
 )
 def test_init_writes_nothing_where_no_clip_can_be_used(

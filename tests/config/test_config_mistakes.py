@@ -250,6 +250,16 @@ CALLS: dict[str, tuple[list[str], dict[str, str], str]] = {
         {},
         "no target 'tampering_mine': add it to config.yaml: suites: {tampering: {}}",
     ),
+    "target of captions of another suite": (
+        ["text_mm_robustness_mine"],
+        {},
+        "no target 'text_mm_robustness_mine': add it to config.yaml: suites: {mm_robustness: {}}",
+    ),
+    "perturbation as a target": (
+        ["fog"],
+        {},
+        "no target 'fog'; it is a perturbation of mlvp and mm_robustness: suites: {mlvp: {perturbations: [fog]}}",
+    ),
     "dataset as a target": (["mine"], {}, "no target 'mine'; did you mean tta_mine or mlvp_mine?"),
     "command line": (
         ["mlvp_mine", "--config", "suites={mlvp: {severities: [6], perturbations: [fogg]}}"],

@@ -568,10 +568,24 @@ def test_a_table_needs_neither_ids_nor_captions(header: str, ids: list[str], cap
         reading.read("d", dataset(tmp_path, "folder", "item_id,sentence\na,run\n", "b.csv"))
 
 
+def test_the_name_of_a_further_column_does_not_depend_on_its_row(tmp_path: Path) -> None:
+    rows = [{"item_id": "x", "width": 1}, {"item_id": "y", "own_width": 2, "width": 3, "own_own_width": 4}]
+    listing = reading.read("d", folder_dataset(tmp_path, rows))
+    names = ("own_width", "own_own_width", "own_own_own_width")
+    assert [[listing.attributes[item][name] for name in names] for item in "xy"] == [[1, None, None], [3, 2, 4]]
+
+
+def test_a_rejected_row_says_nothing_of_its_item(tmp_path: Path) -> None:
+    rows = [{"item_id": "x", "video": "a", "label": 1}, {"item_id": "x", "video": "b", "label": 2}]
+    listing = reading.read("d", folder_dataset(tmp_path, rows, columns={"video": "video"}))
+    assert listing.attributes == {"x": {"label": 1}}
+    assert "names another video" in listing.rejected[0].reason
+
+
 NESTED = json.loads("[" * 20 + "]" * 20)
 
 
-@each("value", ["\ud800", "x" * 200_000, NESTED])
+@each("value", ["\ud800", {"\ud800": 1}, "x" * 200_000, NESTED])
 def test_a_further_value_that_no_manifest_can_hold_rejects_its_row_alone(value: Any, tmp_path: Path) -> None:
     rows = [{"item_id": "x", "caption": "one", "label": value}, {"item_id": "y", "caption": "two", "label": "run"}]
     listing = reading.read("d", folder_dataset(tmp_path, rows))
@@ -582,5 +596,4 @@ def test_a_further_value_that_no_manifest_can_hold_rejects_its_row_alone(value: 
 def test_columns_of_exports_are_reserved() -> None:
     own = {*export_columns.CLIP.names, *export_columns.PAIRED.names, *export_columns.CAPTION.names}
     assert own - {"id"} <= attributes.RESERVED
-    assert attributes.named("width", ["own_width"]) == "own_own_width"
-    assert attributes.named("split", []) == "split"
+    assert attributes.named("split") == "split"

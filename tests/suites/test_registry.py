@@ -84,6 +84,9 @@ def test_a_declaration_is_plain_data_and_says_where_it_comes_from(entry: Perturb
 def test_an_unknown_name_brings_the_nearest_and_no_severity_or_variant_is_made_up() -> None:
     with pytest.raises(UnknownPerturbationError, match=r"'mlvp/gausian_noise'.*mlvp/gaussian_noise"):
         suite_registry.get("mlvp/gausian_noise")
+    for name, meant in (("fogg", "mlvp/fog or mm_robustness/fog"), ("mlpv", "mlvp"), ("ocrr", "mm_robustness/ocr")):
+        with pytest.raises(UnknownPerturbationError, match=rf"no perturbation '{name}'; did you mean {meant}.*\?"):
+            suite_registry.get(name)
     with pytest.raises(UnknownPerturbationError, match=r"no suite 'mlpv'; known: .*mlvp"):
         suite_registry.suite("mlpv")
     for severity in (0, 6, -1):

@@ -55,7 +55,7 @@ def requested_targets():
 
 def is_mistyped(word):
     """Whether a word of the command line looks like one of these targets and is none. A user's workflow has others."""
-    return word.isidentifier() and word not in NAMES and bool(targets.near(word, NAMES))
+    return word.isidentifier() and word not in NAMES and targets.meant(CONFIG, word, NAMES) != ""
 
 
 def nearest_target(wildcards):

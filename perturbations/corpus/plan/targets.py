@@ -101,20 +101,25 @@ def _halves(target: str) -> set[str]:
 
 def no_target(config: configuration.Config, word: str, known: Iterable[str]) -> str:
     """Why there is no target of a name, and which may have been meant."""
+    return f"no target {short(word)}{meant(config, word, known) or '.'} `snakemake --list-target-rules` lists them"
+
+
+def meant(config: configuration.Config, word: str, known: Iterable[str]) -> str:
+    """What a word may mean that is no target, as the end of a message; empty where it is like none."""
     names = list(known)
-    reason, meant = f"no target {short(word)}", near(word, names)
+    reason, others = "", near(word, names)
     for suite, dataset in product(suite_registry.suites(), config.datasets):
         kind = word.removesuffix(f"{suite}_{dataset}")
         if kind in ("", "text_", "multimodal_") and kind != word:
-            others = [name for name in names if name.startswith(kind) and name.endswith(f"_{dataset}")]
-            meant = others if kind else meant
+            of_kind = [name for name in names if name.startswith(kind) and name.endswith(f"_{dataset}")]
+            others = of_kind if kind else others
             there = suite in config.suites
             why = f"{suite} perturbs no captions" if there else f"add it to config.yaml: suites: {{{suite}: {{}}}}"
-            reason = f"{reason}: {why}"
-    if not meant:
-        reason += problems.another_kind(word)
-    hint = f"; did you mean {' or '.join(meant[:3])}?" if meant else ""
-    return f"{reason}{hint or '.'} `snakemake --list-target-rules` lists them"
+            reason = f": {why}"
+    if others:
+        return f"{reason}; did you mean {' or '.join(others[:3])}?"
+    reason += problems.another_kind(word)
+    return reason and f"{reason}."
 
 
 def _of_suite(

@@ -34,19 +34,13 @@ def _fields(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(path: Path, split: str) -> Iterable[tuple[AnnotationPlace, object]]:
-    kind, needed = path.suffix.lower(), (*_TEXTS, *_NEEDED)
-    if kind == ".jsonl":
-        return parsing.json_lines(path)
-    if kind == ".json":
-        return parsing.json_rows(path, split, "question_id", ())
-    if kind not in (".csv", ".tsv", ".parquet"):
-        raise AnnotationError(f"{path}: questions must be a .csv, .tsv, .json, .jsonl or .parquet file")
-    mark = "\t" if kind == ".tsv" else ","
-    names = parsing.parquet_header(path) if kind == ".parquet" else parsing.header(path, mark)
-    parsing.check_header(path, needed, names)
-    if "options" not in names and not {"a", "b"} <= {*names}:
-        raise AnnotationError(f"{path} has no column 'options', and no columns a, b, c, ...; its columns are {names}")
-    return parsing.parquet(path, names, names) if kind == ".parquet" else parsing.table(path, needed, mark, "")
+    if names := parsing.columns_of(path):
+        parsing.check_header(path, (*_TEXTS, *_NEEDED), names)
+        if "options" not in names and not {"a", "b"} <= {*names}:
+            raise AnnotationError(
+                f"{path} has no column 'options', and no columns a, b, c, ...; its columns are {names}"
+            )
+    return parsing.rows_of(path, names, item_id="question_id", captions=(), split=split, lists=names)
 
 
 ADAPTER = Adapter(
