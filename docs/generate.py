@@ -266,7 +266,7 @@ def of_names(package: Any) -> Callable[[], str]:
 
 def of_rooms() -> str:
     """A line per room of the package."""
-    return table(["room", "content"], ([f"`{room}`", rooms.summary(room)] for room in rooms.imports()))
+    return table(["layer", "content"], ([f"`{room}`", rooms.summary(room)] for room in rooms.imports()))
 
 
 # --- captions, measured ----------------------------------------------------------------------------------------------
