@@ -1,6 +1,6 @@
-"""Examples of pages for the site: of a corpus of one drawn clip, and of an evaluation's results.
+"""Examples of pages for the site: of a corpus of one synthetic clip, and of an evaluation.
 
-The results in docs/examples are kept from one run of `tta_demo`, of 56 drawn clips under four perturbations of MLVP.
+The results in docs/examples are kept from a run of `tta_demo`: 56 synthetic clips under four perturbations of MLVP.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def _argument(action: argparse.Action) -> list[str]:
     defaults = action.default if isinstance(action.default, list | tuple) else [action.default]
     default = " ".join(str(value) for value in defaults if value is not None and value is not False and value != "")
     is_required = action.required and action.nargs not in ("*", "?")
-    words = action.help or ""
+    words = (action.help or "").replace("%%", "%")  # as argparse prints it
     if default and "default" not in words:
         words += f"{'; ' if words else ''}default: `{default}`"
     return [f"`{shown}`", f"{words}{' (required)' if is_required and action.option_strings else ''}"]
@@ -266,7 +266,7 @@ def of_names(package: Any) -> Callable[[], str]:
 
 def of_rooms() -> str:
     """A line per room of the package."""
-    return table(["room", "content"], ([f"`{room}`", rooms.summary(room)] for room in rooms.imports()))
+    return table(["layer", "content"], ([f"`{room}`", rooms.summary(room)] for room in rooms.imports()))
 
 
 # --- captions, measured ----------------------------------------------------------------------------------------------

@@ -29,7 +29,10 @@ def add(commands: Commands) -> None:
             option, action="append", default=[], metavar="NAME=PATH", help=f"{of} of a log that does not say it"
         )
     parser.add_argument(
-        "--margin", type=_points, metavar="POINTS", help="say which drops are smaller, by two one-sided tests at 5 %%"
+        "--margin",
+        type=_points,
+        metavar="POINTS",
+        help="name the drops that are significantly smaller than this, by two one-sided tests at 5 %%",
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("scored"), help="a folder; default: scored")
 

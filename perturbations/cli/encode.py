@@ -22,15 +22,15 @@ def add(commands: Commands) -> None:
         help="sources, videos, mixes or captions manifests, clean and perturbed; or folders of parts below work/",
     )
     parser.add_argument("--model", required=True, help="a model of transformers: its folder or downloaded name")
-    parser.add_argument("--revision", help="its commit")
+    parser.add_argument("--revision", help="the commit of the model's repository")
     parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
-    parser.add_argument("--num-frames", type=positive, default=12, help="per clip, evenly spread; default: 12")
+    parser.add_argument("--num-frames", type=positive, default=12, help="frames per clip, evenly spread; default: 12")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
     parser.add_argument(
         "--perplexity",
         action="store_true",
-        help="of perturbed captions, instead of features: how improbable they are to a causal language model",
+        help="write the perplexity of perturbed captions under a causal language model, instead of features",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, help="the folder, of `clips` and `captions`")
 

@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
     parser.epilog = " ".join(export.describe() for export in formats.values())
     parser.add_argument("--format", choices=formats, required=True, help="the layout: see below")
     parser.add_argument("--order", type=Path, help="captions: the test split's file, which gives their order")
-    parser.add_argument("--num-frames", type=positive, default=12, help="vtr_tta: per video; default: 12")
+    parser.add_argument("--num-frames", type=positive, default=12, help="vtr_tta: frames per video; default: 12")
     parser.add_argument(
         "--size", type=positive, default=224, help="vtr_tta: side of the frames, in pixels; default: 224"
     )
@@ -33,21 +33,33 @@ def add(commands: Commands) -> None:
         "--gallery", help="composed queries: the local gallery; default: the dataset's own, or local_full"
     )
     parser.add_argument(
-        "--global", dest="global_gallery", action="store_true", help="composed queries: the global gallery too"
+        "--global", dest="global_gallery", action="store_true", help="composed queries: export the global gallery too"
     )
     parser.add_argument(
-        "--clean", action="store_true", help="the clean clips and captions too (not of recipe, vtr_tta, composed)"
+        "--clean",
+        action="store_true",
+        help="export clean clips and captions too (not with recipe, vtr_tta, composed)",
     )
     parser.add_argument(
         "--mirror", action="store_true", help="lmms_eval: the clips alone, where its own tasks look for them"
     )
     parser.add_argument(
-        "--shard-size", type=positive, default=1000, metavar="MB", help="webdataset, mteb: of a shard; default: 1000"
+        "--shard-size",
+        type=positive,
+        default=1000,
+        metavar="MB",
+        help="webdataset, mteb: size of a shard; default: 1000",
     )
     terms = parser.add_argument_group("for publication", "what only you know: for README.md and croissant.json")
-    terms.add_argument("--license", default="", help="its name, best one of SPDX, or its address")
-    terms.add_argument("--creator", action="append", default=[], metavar="NAME", help="may be given several times")
-    terms.add_argument("--citation", default="", metavar="TEXT", help="best as BibTeX")
+    terms.add_argument("--license", default="", help="the licence's name, if possible from SPDX, or its address")
+    terms.add_argument(
+        "--creator",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an author of the export; may be given several times",
+    )
+    terms.add_argument("--citation", default="", metavar="TEXT", help="how to cite it, if possible as BibTeX")
     terms.add_argument("--url", default="", help="the dataset's page")
     terms.add_argument(
         "--rai", type=Path, metavar="FILE", help="croissant, recipe: terms of responsible AI and provenance, as JSON"

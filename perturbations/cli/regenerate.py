@@ -17,8 +17,10 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("published", type=Path, help="a folder that `perturb export --format recipe` wrote")
     parser.add_argument("--clips", type=Path, required=True, help="the folder of the source dataset's clips")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="a folder, which gets manifests and corpora")
-    parser.add_argument("--root", default="", metavar="DIGEST", help="the export's root, as its publisher names it")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the folder to write manifests and corpora to")
+    parser.add_argument(
+        "--root", default="", metavar="DIGEST", help="the checksum of the export that its publisher gave, to compare"
+    )
     parser.add_argument("-j", "--jobs", type=positive, default=1, help="number of clips to make in parallel")
     add_stall_limit(parser)
 

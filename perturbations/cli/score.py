@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
         "of ids), or a folder of clean.npz and SUITE/PERTURBATION/SEVERITY.npz; composed: those of the texts, by text",
     )
     parser.add_argument(
-        "gallery", nargs="?", type=Path, help="the same of the gallery; composed: of the clips, by name"
+        "gallery", nargs="?", type=Path, help="the same for the gallery; composed: features of the clips, by name"
     )
     parser.add_argument(
         "--similarities",
@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
         "--direction",
         choices=("t2v", "v2t", "t2i", "i2t", "composed"),
         default="t2v",
-        help="which side the queries are of; t2i and i2t are t2v and v2t, of pictures",
+        help="t2v: captions are the queries; v2t: videos are; t2i and i2t are the same for pictures",
     )
     parser.add_argument(
         "--relevant",
@@ -62,19 +62,19 @@ def add(commands: Commands) -> None:
         "--sides",
         nargs="+",
         choices=("query", "gallery", "both"),
-        help="perturbed sides; default: query and gallery, and query for similarities",
+        help="the perturbed sides; default: query and gallery; with --similarities: query",
     )
     parser.add_argument("--methods", nargs="+", default=[], metavar="NAME", help="methods on similarities; need torch")
     parser.add_argument("--bank", type=Path, help="features of training queries, for methods with a bank")
     parser.add_argument(
         "--gallery-bank", type=Path, help="features of items of the gallery's kind; default: the gallery"
     )
-    parser.add_argument("--top-k", type=positive, help="how many items that a query retrieved first are kept in ranks")
+    parser.add_argument("--top-k", type=positive, help="keep this many of the items that each query retrieved first")
     parser.add_argument(
-        "--protocol", metavar="NAME", help="the published protocol that was followed: its values beside"
+        "--protocol", metavar="NAME", help="the published protocol that was followed; its values are shown beside yours"
     )
-    parser.add_argument("--dataset", default="features", help="its name in tables; default: features")
-    parser.add_argument("--model", default="features", help="its name in tables; default: features")
+    parser.add_argument("--dataset", default="features", help="the name in tables; default: features")
+    parser.add_argument("--model", default="features", help="the name in tables; default: features")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("scored"), help="the folder of results, ranks and page"
     )
@@ -93,7 +93,9 @@ def add(commands: Commands) -> None:
         metavar="ROLE=NAME",
         help="what the table of `--adapter composed_table` calls source, targets, instruction, ...",
     )
-    composed.add_argument("--pool", type=Path, metavar="FILE", help="the table of all clips; as `pool` of a dataset")
+    composed.add_argument(
+        "--pool", type=Path, metavar="FILE", help="the table of all clips, as the key `pool` of a dataset names it"
+    )
     composed.add_argument(
         "--source-in-gallery",
         choices=("true", "false", "both"),
@@ -108,8 +110,12 @@ def add(commands: Commands) -> None:
     composed.add_argument("--words", nargs="+", choices=_WORDS, help="default: all that every query has")
     composed.add_argument("--strategies", nargs="+", choices=_STRATEGIES, default=_STRATEGIES, help="default: all")
     composed.add_argument("--galleries", nargs="+", metavar="NAME", help="default: all")
-    composed.add_argument("--frames", choices=("mean", "middle"), default="mean", help="of clips with several features")
-    composed.add_argument("--shortlist", type=positive, default=15, help="clips that a first stage keeps; default: 15")
+    composed.add_argument(
+        "--frames", choices=("mean", "middle"), default="mean", help="which feature of a clip with several is used"
+    )
+    composed.add_argument(
+        "--shortlist", type=positive, default=15, help="number of clips that the first stage keeps; default: 15"
+    )
 
 
 def _score(options: argparse.Namespace) -> int:

@@ -35,7 +35,10 @@ def add(commands: Commands) -> None:
     parser.add_argument("--render", action="store_true", help="make clips and captions again, and compare them")
     parser.add_argument("--delete", action="store_true", help="delete what is wrong, so that snakemake makes it again")
     parser.add_argument(
-        "--root", default="", metavar="SHA256", help="compare videos.parquet with the published root of the corpus"
+        "--root",
+        default="",
+        metavar="SHA256",
+        help="compare videos.parquet with this checksum, which a run prints",
     )
     add_json(parser)
     add_stall_limit(parser)

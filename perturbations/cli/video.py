@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
     """Declare the commands of this file."""
     parser = add_command(commands, "video", _video, "perturb one video file")
     parser.add_argument("input", type=Path)
-    parser.add_argument("output", type=Path, help="an .mp4")
+    parser.add_argument("output", type=Path, help="the perturbed video, an .mp4")
     parser.add_argument("-p", "--perturbation", required=True, metavar="SUITE/NAME")
     parser.add_argument("-s", "--severity", required=True, type=int)
     add_realization(parser)

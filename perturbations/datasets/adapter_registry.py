@@ -87,7 +87,7 @@ class Dataset(Strict):
     subset: tuple[str, ...] | None = Field(
         None, min_length=1, description="only these item ids; everything else is not listed"
     )
-    clips: Whole = Field(8, ge=1, le=10_000, description="demo: how many clips to draw")
+    clips: Whole = Field(8, ge=1, le=10_000, description="demo: how many clips to generate")
     donors: str | None = Field(
         None, description="the dataset whose clips event insertion takes segments from; the default is this one itself"
     )
@@ -198,7 +198,7 @@ class Adapter:
         gender: whether captions mention men and women. YouCook2's instructions do not (Schiappa et al.).
         extensions: for videos whose names are listed without an extension.
         pictures: whether items are pictures, each a clip of one frame.
-        synthetic: width, height and frames of each clip, where the package draws the videos itself.
+        synthetic: width, height and frames of each clip, where the package generates the videos.
         families: a function of a dataset that can have families: all their members, in order; none where it has none.
         questions: whether its entries are questions of multiple choice, which the collector is given too.
         takes_folder: whether the annotations may be a folder of files.

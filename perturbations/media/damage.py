@@ -1,7 +1,7 @@
 """What proves that a video file is damaged.
 
-A file is sound that gives every picture that it declares, as ffmpeg and PyAV give them, whatever a decoder says on the
-way: words do not decide, pictures do. Each of these proves damage, and nothing else does:
+A file is undamaged if it gives every picture that it declares, as ffmpeg and PyAV give them, whatever a decoder says on
+the way: words do not decide, pictures do. Each of these proves damage, and nothing else does:
 
 - The container: it has fewer bytes than it declares (`containers.check_length`), a checksum, a counter or a size in it
   differs (`walks.proven`), libav's demuxer reports an error before another packet (`opening.packets`), it marks a

@@ -21,7 +21,7 @@ NONE = "none: "
 """What the row's cell begins with where a clip has no sound; the reason follows."""
 
 UNWANTED = f"{NONE}storage.audio"
-"""The cell where the configuration wants no sound."""
+"""The cell where the configuration asks for no sound."""
 
 TIMES = f"{NONE}the perturbation changes times"
 """The cell where there never is any."""

@@ -56,7 +56,7 @@ def is_method(cell: Published, row: Mapping[str, Any]) -> bool:
 
 
 def order_matters(cell: Published) -> bool:
-    """Whether the order of queries and their batches change a result: if the method learns or remembers, or for a mix."""
+    """Whether the order of queries and their batches change a result: where the method learns, or draws a mix."""
     known = methods.methods().get(cell.stated_method)
     mixed = any(run.mix is not None for *_, runs in parts_of(cell) for run in runs)
     return mixed or (known is not None and (known.adapts or any(own in known.own for own in methods.HSM)))

@@ -1,4 +1,4 @@
-"""Donors: another clip of a corpus, the most similar one (MLVP) or any (MVTamperBench), which gives frames to a clip."""
+"""Donors: another clip of a corpus that gives frames: the most similar one (MLVP) or any (MVTamperBench)."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ class OfflineStyle(Strict):
     """AdaIN's statistics on a filter bank: no download."""
 
     backend: Literal["offline"] = "offline"
-    images: Path | None = Field(None, description="a folder of style images; the default are those the package draws")
+    images: Path | None = Field(None, description="a folder of style images; the default are synthetic ones")
 
 
 class PretrainedStyle(Strict):
     """AdaIN with the published weights."""
 
     backend: Literal["pretrained"]
-    images: Path | None = Field(None, description="a folder of style images; the default are those the package draws")
+    images: Path | None = Field(None, description="a folder of style images; the default are synthetic ones")
     encoder: Path = Field(description="vgg_normalised.pth, or the same as safetensors")
     encoder_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="its SHA-256")
     decoder: Path = Field(description="decoder.pth, or the same as safetensors")
