@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def captions(*ids: str) -> list[CaptionRow]:
     return [CaptionRow(dataset="d", caption_id=name, item_id=f"i-{name}", text=f"text of {name}") for name in ids]
 
 
-FILLED: dict[type, Any] = {str: "x", int: 1, bool: True, float: 1.0, list: [], tuple: ()}
+FILLED: dict[type, Any] = {str: "x", int: 1, bool: True, float: 1.0, list: [], tuple: (), array: array("i")}
 
 
 def filled(row: type[Any], **columns: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ VALUES: dict[type, st.SearchStrategy[Any]] = {
     float: st.floats(allow_nan=False),
     list: st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=3),
     tuple: st.lists(st.floats(allow_nan=False, width=32), max_size=3).map(tuple),
+    array: st.lists(st.integers(-(2**31), 2**31 - 1), max_size=3).map(lambda numbers: array("i", numbers)),
 }
 
 

@@ -146,9 +146,9 @@ def analysis_of(form: Perturbation) -> AnalysisRecipe | None:
 
 def of_composed() -> dict[str, Versioned]:
     """The rules by which queries are written, and the split, which they and a language model write."""
-    names = ("labels", "split_builder", "sources", "language", "split_rules")
+    names = ("split_builder", "sources", "language", "split_rules")
     modules = (importlib.import_module(f"perturbations.composed.{name}") for name in names)
-    labels, builder, sources, language, rules = modules
+    builder, sources, language, rules = modules
     room = "perturbations/composed"
     version = json.loads(rules.split_settings(CONFIG, "d"))["version"]
 
@@ -167,13 +167,9 @@ def of_composed() -> dict[str, Versioned]:
     def instructed() -> bytes:
         return "\n".join(f"{query.query_id} {query.instruction}" for query in split().queries).encode()
 
-    def labelled() -> bytes:
-        return " ".join(map(labels.kind_of, INSTRUCTIONS)).encode()
-
     return {
-        "composed labels": Versioned(labels.SOURCE, f"{room}/labels.py", labelled),
-        "composed instructions": Versioned(builder._SOURCE, f"{room}/builder.py", instructed),
-        "composed split": Versioned(version, f"{room}/rules.py", written),
+        "composed instructions": Versioned(builder._SOURCE, f"{room}/split_builder.py", instructed),
+        "composed split": Versioned(version, f"{room}/split_rules.py", written),
     }
 
 
@@ -328,7 +324,7 @@ def test_a_perturbation_gives_what_its_version_gave(name: str) -> None:
 
 
 def test_the_table_is_whole_and_of_the_pinned_libraries() -> None:
-    here = ENTRIES.keys() | {"composed labels", "composed instructions", "composed split"}  # with that feature
+    here = ENTRIES.keys() | {"composed instructions", "composed split"}  # with that feature
     assert table()["versions"].keys() == here, UPDATE
     # Otherwise the comparison of results would be skipped from the next pin on.
     lines = (ROOT / "envs/constraints.txt").read_text(encoding="utf-8").splitlines()
@@ -337,11 +333,11 @@ def test_the_table_is_whole_and_of_the_pinned_libraries() -> None:
 
 
 def test_messages_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded = {"mlvp/fog released": {"version": 1, **hash_of(b"a")}, "composed labels": {"version": "rule 1"}}
+    recorded = {"mlvp/fog released": {"version": 1, **hash_of(b"a")}, "composed split": {"version": "rule 1"}}
     monkeypatch.setitem(table(), "versions", recorded)
     assert problem_of("mlvp/fog released", 1, hash_of(b"a")) == ""
     assert "raise the version to 2" in problem_of("mlvp/fog released", 1, hash_of(b"b"))
-    assert "raise the version to rule 2" in problem_of("composed labels", "rule 1", hash_of(b"b"))
+    assert "raise the version to rule 2" in problem_of("composed split", "rule 1", hash_of(b"b"))
     assert "--update" in problem_of("mlvp/fog released", 2, hash_of(b"b"))
     assert "is not in kernel_versions.json" in problem_of("mlvp/rain released", 1, hash_of(b"a"))
 

@@ -271,15 +271,25 @@ def test_a_job_takes_what_its_rule_gives(tmp_path: Path) -> None:
     assert {"videos", "videos_manifest", "evaluate", "composed_split"} <= named
 
 
-# What no documented way gives: a target's line in the menu, and which files a configuration was read from.
+# What no documented way gives: a target's line in the menu, which files a configuration was read from, and for Slurm
+# the jobs that will run, the number of places for them, and the way to end a run.
 INNER = re.compile(
     r"\bworkflow\.\w+[\w.]*|rules, [\w.]+\)\.rule\b|\brules\._|from snakemake\.(?!exceptions|utils|logging)[\w.]+"
 )
 
 
-def test_three_places_name_what_is_inside_of_snakemake() -> None:
+def test_few_places_name_what_is_inside_of_snakemake() -> None:
     snakefiles = [ROOT / "Snakefile", *ROOT.glob("workflow/**/Snakefile"), *RULES]
     files = [*snakefiles, *ROOT.glob("perturbations/**/*.py")]
     lines = [line.partition("#")[0] for path in files for line in path.read_text("utf-8").splitlines()]
     named = [name for line in lines if not line.strip().startswith('"') for name in INNER.findall(line)]
-    assert sorted(named) == ["rules, target).rule", "workflow.configfiles", "workflow.overwrite_configfiles"]
+    assert sorted({*named}) == [
+        "rules, target).rule",
+        "workflow.configfiles",
+        "workflow.dag.needrun_jobs",
+        "workflow.executor_plugin.name",
+        "workflow.nodes",
+        "workflow.overwrite_configfiles",
+        "workflow.resource_settings.cores",
+        "workflow.scheduler.executor_error_callback",
+    ]

@@ -152,7 +152,7 @@ def test_a_retrieval_without_captions_is_refused_before_the_first_job(
         name: DatasetPlan((), {}, listed=5, rejected=0, captions=5 * (name != without)) for name in settings.datasets
     }
     if refused:
-        with pytest.raises(ConfigError, match=rf"datasets\.{without}\.annotations: no clip has a caption that"):
+        with pytest.raises(ConfigError, match=rf"needs captions, and datasets\.{without} has none"):
             evaluation_paths.results(settings, "tiny", kind, plans.__getitem__, lambda name: ())
     else:
         assert evaluation_paths.results(settings, "tiny", kind, plans.__getitem__, lambda name: ()).files

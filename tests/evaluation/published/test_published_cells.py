@@ -91,7 +91,7 @@ def config_of(
 ) -> sections.Config:
     """A preset's configuration of models, with keys beside it; `corpora` are its section `suites`."""
     data = {"adapter": adapter if adapter == "youcook2" else "folder", "annotations": "a", "videos": "v"}
-    known = {"backbone": "/clip", "checkpoint": __file__}
+    known = {"model": "/clip", "checkpoint": __file__}
     entries = [{"name": row["model_key"], "pooling": row["pooling"], "setting": row["setting"], **known} for row in own]
     given = {"protocol": protocol.name, "querybank": "train", "models": entries, **beside}
     corpora = given.pop("corpora", {})
