@@ -328,7 +328,7 @@ def _key_of(item: ErrorDetails) -> Key:
 def _told(items: Sequence[ErrorDetails], schema: _Schema) -> str:
     """What the errors of one value mean: what is allowed, what is given, and what may have been meant."""
     # Where a severity is missing, its parameters are no severities, and their values no parameters.
-    items = [item for item in items if item["loc"][-1] == "[key]"] or items
+    items = [item for item in items if item["loc"][-1:] == ("[key]",)] or items
     kind, value = items[0]["type"], items[0]["input"]
     nodes = _nodes(schema, _parts(items[0]))
     if kind in ("missing", "union_tag_not_found"):
@@ -424,7 +424,7 @@ def _number(item: ErrorDetails, nodes: Sequence[_Schema]) -> str:
     kind, value, context = item["type"], item["input"], item.get("ctx", {})
     bounds = {name: node[name] for node in nodes for name in ("minimum", "maximum") if name in node}
     low, high = bounds.get("minimum", context.get("ge")), bounds.get("maximum", context.get("le"))
-    is_severity = item["loc"][-1] == "[key]"  # the schema says nothing of keys
+    is_severity = item["loc"][-1:] == ("[key]",)  # the schema says nothing of keys
     low = 1 if is_severity else low
     whole = is_severity or kind.startswith("int") or any(node.get("type") == "integer" for node in nodes)
     words = "a severity, a whole number" if is_severity else "a whole number" if whole else "a number"

@@ -68,7 +68,7 @@ def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: 
     for frame in (table, table.convert_dtypes()):  # with NaN, and with `pandas.NA`
         assert np.array_equal(perturbations.open_clip(frame.iloc[0]), perturbations.open_clip(row))
     on_demand = table.assign(storage="recipe")
-    with pytest.raises(perturbations.base.errors.ManifestError, match="lacks the column"):
+    with pytest.raises(perturbations.base.errors.ManifestError, match="does not have the column"):
         perturbations.open_clip(on_demand.iloc[0])
 
 

@@ -185,7 +185,7 @@ def test_bad_files_of_ranks(tmp_path: Path) -> None:
     stranger_s(path, nothing)
     is_refused("rank below 1")
     stranger_s(path, table.drop_columns(["seed"]))
-    is_refused("it lacks 'seed'")
+    is_refused("it does not have 'seed'")
 
 
 # --- what the page takes from it -------------------------------------------------------------------------------------

@@ -364,7 +364,7 @@ def test_a_wrong_shape_is_named(batch: Any, direction: str, message: str) -> Non
 
 
 def test_what_is_no_dual_encoder() -> None:
-    with pytest.raises(ConfigError, match="lacks vision_model"):
+    with pytest.raises(ConfigError, match="has no vision_model"):
         tta.clip4clip(torch.nn.Linear(2, 2))
     with pytest.raises(ConfigError, match="linear_proj.weight"):
         tta.xpool(tiny_clip(), {})
