@@ -22,6 +22,7 @@ from perturbations.pages import clip_previews, preview_sheet
 from perturbations.pages.contact_sheet import contact_sheet, write_whole
 
 _SIDE = 160  # the most pixels of a side of each clip: six of them fit the width of a page
+_WORD = 96  # of so many pixels a column is wide enough for "severity 5"
 _QUALITY = 60  # of a WebP
 _PROFILE = profiles.Profile("libx264", "yuv420p", {"preset": "slow", "crf": "24"}, exact=False)
 ENDINGS = (".webp", ".mp4")
@@ -57,8 +58,9 @@ def animate(
     films = [*preview_sheet.films_of(entry, source, others, severities, seed, places_of, scaled=_small)]
     is_stand_in = has_stand_in(entry.guide)
     title = preview_sheet.title_of(row.item_id, [entry.key], seed, has_stand_ins=is_stand_in)
-    columns = ["clean", *(f"severity {severity}" for severity in severities)]
-    height = max(image.shape[0] for image, *_ in films)
+    height, width = (max(image.shape[axis] for image, *_ in films) for axis in (0, 1))
+    word = "severity " if width >= _WORD else ""
+    columns = ["clean", *(f"{word}{severity}" for severity in severities)]
     moments = zip(*films, strict=True)
     sheets = [contact_sheet([("", images)], columns, cell_height=height, title=title) for images in moments]
     _write([sheet[: sheet.shape[0] // 2 * 2, : sheet.shape[1] // 2 * 2] for sheet in sheets], output)
