@@ -23,7 +23,7 @@ _Record = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Request:
+class JobRequest:
     """What a job asks of Slurm; None is what nobody asked for.
 
     Attributes:
@@ -137,7 +137,7 @@ def submit_limit(accounts: Iterable[str]) -> int | None:
     return min(limits, default=None)
 
 
-def check(requests: Iterable[Request], jobs: int) -> SiteCheck:
+def check(requests: Iterable[JobRequest], jobs: int) -> SiteCheck:
     """Compare what all jobs of a run ask for, at most `jobs` at a time, with what Slurm allows."""
     asked, result = list(requests), SiteCheck()
     known, default = partitions()
@@ -166,13 +166,13 @@ def check(requests: Iterable[Request], jobs: int) -> SiteCheck:
     return result
 
 
-def _largest(requests: Iterable[Request]) -> list[Request]:
+def _largest(requests: Iterable[JobRequest]) -> list[JobRequest]:
     """Of each rule, partition and quality of service, the most that any job asks for."""
-    same = defaultdict[tuple[str, str | None, str | None], list[Request]](list)
+    same = defaultdict[tuple[str, str | None, str | None], list[JobRequest]](list)
     for request in requests:
         same[request.rule, request.partition, request.qos].append(request)
     return [
-        Request(
+        JobRequest(
             rule,
             max(request.cpus for request in group),
             max((request.minutes for request in group if request.minutes), default=None),
@@ -185,7 +185,7 @@ def _largest(requests: Iterable[Request]) -> list[Request]:
     ]
 
 
-def _beyond(request: Request, names: Sequence[str], allowed: Sequence[Partition]) -> Iterator[str]:
+def _beyond(request: JobRequest, names: Sequence[str], allowed: Sequence[Partition]) -> Iterator[str]:
     """What a job asks for that no partition of its own gives, a line each."""
     where = f"partition {' or '.join(names)}"
     minutes, mb, cpus = (max(getattr(partition, key) for partition in allowed) for key in ("minutes", "mb", "cpus"))

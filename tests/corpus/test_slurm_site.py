@@ -11,7 +11,7 @@ from slurm_answers import NODES, PARTITIONS, write_commands
 
 from perturbations.corpus import slurm_site
 from perturbations.corpus.plan import corpus_rules, resources
-from perturbations.corpus.slurm_site import Partition, Request
+from perturbations.corpus.slurm_site import JobRequest, Partition
 
 
 def test_limits_of_partitions_and_their_largest_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,29 +25,32 @@ def test_limits_of_partitions_and_their_largest_nodes(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("request_", "line"),
     [
-        (Request("texts", 1, minutes=120, partition="short"), "texts asks for 2 h, and partition short allows 60 min"),
-        (Request("texts", 1, minutes=120, partition="short"), "--set-resources texts:runtime=60"),
-        (Request("videos", 1, mb=9000), "asks for 9,000 MB, and a node of partition main gives 6,000 MB"),
-        (Request("videos", 1, mb=5000, partition="short"), "--set-resources videos:mem_mb=4000"),
-        (Request("evaluate", 16), "evaluate asks for 16 CPUs, and a node of partition main has 2"),
-        (Request("evaluate", 1, gpus=1, partition="short"), "no node of partition short has one"),
-        (Request("evaluate", 1, partition="gpus"), "evaluate: no partition gpus: there are main, short"),
+        (
+            JobRequest("texts", 1, minutes=120, partition="short"),
+            "texts asks for 2 h, and partition short allows 60 min",
+        ),
+        (JobRequest("texts", 1, minutes=120, partition="short"), "--set-resources texts:runtime=60"),
+        (JobRequest("videos", 1, mb=9000), "asks for 9,000 MB, and a node of partition main gives 6,000 MB"),
+        (JobRequest("videos", 1, mb=5000, partition="short"), "--set-resources videos:mem_mb=4000"),
+        (JobRequest("evaluate", 16), "evaluate asks for 16 CPUs, and a node of partition main has 2"),
+        (JobRequest("evaluate", 1, gpus=1, partition="short"), "no node of partition short has one"),
+        (JobRequest("evaluate", 1, partition="gpus"), "evaluate: no partition gpus: there are main, short"),
     ],
 )
 def test_what_no_partition_gives_stops_a_run(
-    request_: Request, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request_: JobRequest, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_commands(tmp_path, monkeypatch, {"scontrol": {"show partition": PARTITIONS, "show node": NODES}})
-    report = slurm_site.check([request_, Request("sources", 1, 60, 1000)], 100)
+    report = slurm_site.check([request_, JobRequest("sources", 1, 60, 1000)], 100)
     assert len(report.errors) == 1
     assert line in report.errors[0]
-    either = Request(request_.rule, 1, 120, 5000, request_.gpus, "short,main")
+    either = JobRequest(request_.rule, 1, 120, 5000, request_.gpus, "short,main")
     assert slurm_site.check([either], 100).errors == []
 
 
 def test_a_quality_of_service_may_lift_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_commands(tmp_path, monkeypatch, {"scontrol": {"show partition": PARTITIONS, "show node": NODES}})
-    report = slurm_site.check([Request("texts", 1, minutes=120, partition="short", qos="long")], 100)
+    report = slurm_site.check([JobRequest("texts", 1, minutes=120, partition="short", qos="long")], 100)
     assert (len(report.warnings), report.errors, report.limits) == (1, [], {})
 
 
@@ -60,13 +63,13 @@ def test_more_jobs_than_an_account_may_submit(
 ) -> None:
     answers = {"show assoc": "vision|5\nspeech|20\nfree|\n"}
     write_commands(tmp_path, monkeypatch, {"sacctmgr": answers})
-    report = slurm_site.check([Request("videos", 1, account=account)] * 28, jobs)
+    report = slurm_site.check([JobRequest("videos", 1, account=account)] * 28, jobs)
     assert [f"--jobs {limit}" in line for line in report.errors] == ([True] if limit else [])
 
 
 def test_later_attempts_stop_at_the_limit_of_the_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_commands(tmp_path, monkeypatch, {"scontrol": {"show partition": PARTITIONS, "show node": NODES}})
-    asked = [Request("texts", 1, 40, 1500, partition="short"), Request("videos", 1, 60, 1000)]
+    asked = [JobRequest("texts", 1, 40, 1500, partition="short"), JobRequest("videos", 1, 60, 1000)]
     limits = slurm_site.check(asked, 100).limits
     assert limits == {("texts", "runtime"): 60, ("texts", "mem_mb"): 4000, ("videos", "mem_mb"): 6000}
     monkeypatch.setattr(resources, "LIMITS", limits)
@@ -79,7 +82,7 @@ def test_later_attempts_stop_at_the_limit_of_the_partition(tmp_path: Path, monke
 
 @pytest.mark.parametrize("answer", ["", "no such thing\n", "PartitionName\nMaxTime=x Default\n"])
 def test_what_slurm_does_not_say_is_not_checked(answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [Request("videos", 64, 10**6, 10**7, 8, "short", "vision")]
+    asked = [JobRequest("videos", 64, 10**6, 10**7, 8, "short", "vision")]
     commands = {"scontrol": {"show": answer}, "sacctmgr": {"show": answer}} if answer else {}
     write_commands(tmp_path, monkeypatch, commands)
     assert slurm_site.check(asked, 100) == slurm_site.SiteCheck()
@@ -88,5 +91,5 @@ def test_what_slurm_does_not_say_is_not_checked(answer: str, tmp_path: Path, mon
 
 def test_a_request_is_what_snakemake_asks_for() -> None:
     of_job = {"runtime": 60, "mem_mb": 1000, "slurm_partition": "a,b", "slurm_account": 7, "tmpdir": "<TBD>", "gpu": 1}
-    assert Request.of("videos", 2, of_job) == Request("videos", 2, 60, 1000, 1, "a,b", "7")
-    assert Request.of("videos", 2, {"runtime": "<TBD>"}) == Request("videos", 2)
+    assert JobRequest.of("videos", 2, of_job) == JobRequest("videos", 2, 60, 1000, 1, "a,b", "7")
+    assert JobRequest.of("videos", 2, {"runtime": "<TBD>"}) == JobRequest("videos", 2)

@@ -54,8 +54,8 @@ def test_lovr_lists_scenes_of_which_the_first_have_captions_or_whole_videos(tmp_
 
 def test_dream_1k_has_the_reference_as_caption(tmp_path: Path) -> None:
     asked = {"role": "user", "content": [{"type": "video"}, {"type": "text", "text": "Describe it."}]}
-    told = {"role": "assistant", "content": [{"type": "text", "reference": " A cat runs. "}]}
-    rows = [{"vid": "1", "messages": [asked, told]}, {"vid": "2", "messages": [asked]}, {"vid": "3", "messages": "?"}]
+    answer = {"role": "assistant", "content": [{"type": "text", "reference": " A cat runs. "}]}
+    rows = [{"vid": "1", "messages": [asked, answer]}, {"vid": "2", "messages": [asked]}, {"vid": "3", "messages": "?"}]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     listing = listed(tmp_path, "dream_1k", lines, "DREAM-1k.jsonl")
     assert [(item.item_id, item.files, item.texts) for item in listing.items] == [("1", ("1.mp4",), ("A cat runs.",))]

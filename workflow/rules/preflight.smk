@@ -4,11 +4,11 @@ from contextlib import chdir
 
 def requests_to_slurm():
     """What each job asks of Slurm, as Snakemake's profiles and options have it."""
-    from perturbations.corpus.slurm_site import Request
+    from perturbations.corpus.slurm_site import JobRequest
 
     for job in workflow.dag.needrun_jobs():
         if not job.is_local:
-            yield Request.of(job.rule.name, job.threads, job.resources)
+            yield JobRequest.of(job.rule.name, job.threads, job.resources)
 
 
 def check_before():
