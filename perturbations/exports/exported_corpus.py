@@ -93,7 +93,7 @@ class ExportedCorpus:
         keys: the names of items in files.
         counts: the number of complete clips per scenario.
         quarantined, failed: the rows without a clip, and the clips whose videos could not be written.
-        written, kept: the numbers of videos that were written, and that were there before.
+        written: the number of videos that were written.
         videos: the identities of the exported clips.
         count: the number of exported rows.
     """
@@ -116,7 +116,6 @@ class ExportedCorpus:
     counts: Counter[str] = field(default_factory=Counter)
     quarantined: list[LeftOut] = field(default_factory=list)
     written: int = 0
-    kept: int = 0
     failed: list[LeftOut] = field(default_factory=list)
     videos: set[tuple[str, ...]] = field(default_factory=set)
     count: int = 0
@@ -187,7 +186,7 @@ class ExportedCorpus:
     def result(self, others: str = "") -> Exported:
         """What was written, for the command; `others` is what was beside or in place of videos."""
         failed, quarantined = tuple(self.failed), tuple(self.quarantined)
-        return Exported(self.written, self.kept, failed, quarantined, others, self.in_words("video"))
+        return Exported(self.written, 0, failed, quarantined, others, self.in_words("video"))
 
 
 def read(

@@ -43,7 +43,7 @@ def write_videos(request: Request) -> Exported:
         placed = _place(exported, place, [clip for clip in clips if clip.texts or not of_pairs])
         rows = [
             {"file_name": path.relative_to(place).as_posix(), **export_columns.of_clip(clip, sha256, further), **text}
-            for clip, (path, sha256, _) in placed.items()
+            for clip, (path, sha256) in placed.items()
             for text in (export_columns.of_texts(clip) if of_pairs else [{}])
         ]
         if rows:
@@ -85,7 +85,7 @@ def write_captions(request: Request) -> Exported:
 def _write_with_clips(texts: ExportedCorpus, data: Path) -> None:
     """Write one table with a row per caption, which names its clean clip."""
     placed = _place(texts, data, list(texts.clips()))
-    of_item = {clip.row.item_id: path.relative_to(data).as_posix() for clip, (path, *_) in placed.items()}
+    of_item = {clip.row.item_id: path.relative_to(data).as_posix() for clip, (path, _) in placed.items()}
     if not of_item:
         raise ManifestError(f"{texts.request.manifest}: no caption has a clip that can be exported")
     parts = (
@@ -110,12 +110,12 @@ def _finish(
     exported: ExportedCorpus, tables: Sequence[Path], written: Sequence[VideoFile], configs: list[dict[str, Any]]
 ) -> None:
     """Write the card, with a configuration of everything and one per scenario, the description, and the hashes."""
-    hashes = {path: sha256 for path, sha256, _ in written}
+    hashes = dict(written)
     everything, *scenarios = (f"`{config['config_name']}`" for config in configs)
     parts = f"Configurations: {everything} is everything; the others are {', '.join(scenarios)}."
     if exported.texts and exported.videos:
         parts = "`video` is the clean clip of the caption."
-    card.finish(exported, [*tables, *hashes], configs if tables else [], [_ABOUT[exported.records], parts])
+    card.finish(exported, configs if tables else [], [_ABOUT[exported.records], parts])
     if exported.request.form == "croissant" and tables:
         places = {path.parents[1].relative_to(exported.request.output / export_folder.DATA) for path in hashes}
         patterns = sorted({f"{export_folder.DATA}/{'*/' if place.parts else ''}{_VIDEOS}/*" for place in places})

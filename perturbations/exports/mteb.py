@@ -354,7 +354,7 @@ def _finish(
     perturbed: str,
     ranked: Mapping[str, Path] | None = None,
 ) -> None:
-    """Write the qrels of every task, what describes them, and the card; delete what an earlier export left.
+    """Write the qrels of every task, what describes them, and the card.
 
     `tasks` are the scenarios by their names, by the task's category: mteb's code of the queries and the corpus;
     `ranked` has the documents per query, of tasks in which these are a few. Raises `ManifestError` where no caption or
@@ -365,7 +365,6 @@ def _finish(
     if exported.records != "clips" and not any(tasks.values()):
         what = "query has clips" if exported.records == "queries" else "caption has a clip"
         raise ManifestError(f"{exported.request.manifest}: no {what} that can be exported")
-    written: list[Path] = []
     configs: list[dict[str, Any]] = []
     described: list[dict[str, Any]] = []
     name = "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", title))
@@ -381,7 +380,6 @@ def _finish(
             of_parts = {"corpus": of_corpus, "queries": of_queries, "qrels": [qrels]}
             of_parts |= {"top_ranked": [ranked[subset]]} if ranked else {}
             for part, paths in of_parts.items():
-                written += paths
                 patterns = [path.relative_to(output).as_posix() for path in paths]
                 configs.append(card.config(f"{subset}-{part}", patterns))
         described.append(
@@ -400,10 +398,10 @@ def _finish(
         "dataset": exported.dataset,
         "tasks": described,
     }
-    storage.write_text_if_changed(output / _DESCRIBED, json.dumps(benchmark, indent=1) + "\n")
+    storage.write_text(output / _DESCRIBED, json.dumps(benchmark, indent=1) + "\n")
     source = Path(__file__).with_name("mteb_tasks.py").read_text(encoding="utf-8")
-    storage.write_text_if_changed(output / _TASKS, source)
-    card.finish(exported, written, configs, _ABOUT)
+    storage.write_text(output / _TASKS, source)
+    card.finish(exported, configs, _ABOUT)
     export_folder.write_sums(output)
 
 

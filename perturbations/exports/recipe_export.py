@@ -83,7 +83,7 @@ def write_videos(request: Request) -> Exported:
         for name, path in zip(records, tables, strict=True)
     ]
     digest = export_folder.write_sums(request.output, only=written)
-    card.finish(exported, written, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
+    card.finish(exported, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
     croissant.write(exported, records)
     _log.info("%s: its root is %s", request.output, digest)
     return exported.result(f"recipes of {shown.plural(exported.count, 'clip')}")

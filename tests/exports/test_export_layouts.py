@@ -138,7 +138,7 @@ def test_a_video_that_is_not_there_is_left_out_and_listed(
     assert main(["export", str(videos_of(tree)), "--format", name, "-o", str(output)]) == 1
     printed = capsys.readouterr().out
     total = 3 * len(ITEMS) - 2
-    assert f"{output}: {total} videos written, 0 existed, 2 failed, 0 quarantined" in printed
+    assert f"{output}: {total} videos written, 2 failed, 0 quarantined" in printed
     for row, problem in zip(left_out(output), ("missing", "changed"), strict=True):
         assert row["row"].startswith("clip_7")
         assert problem in row["problem"]
@@ -156,7 +156,7 @@ def test_a_clip_that_captions_lack_is_an_error_too(
     texts = str(tree / "manifests/data/mm_robustness/captions.parquet")
     assert main(["export", texts, "--format", name, "--clean", "-o", str(tmp_path / "out")]) == 1
     printed = capsys.readouterr().out
-    assert "16 captions written, 4 videos written, 0 existed, 1 failed, 1 quarantined" in printed
+    assert "16 captions written, 4 videos written, 1 failed, 1 quarantined" in printed
     assert [row["row"] for row in left_out(tmp_path / "out")] == [ITEMS[1], "bad"]
 
 
@@ -227,44 +227,15 @@ def test_what_is_needed_and_not_there_is_named(tree: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_an_export_lists_its_hashes_and_the_next_one_removes_what_is_no_more(
-    tree: Path, tmp_path: Path, name: str
-) -> None:
-    output = tmp_path / "out"
-    export(name, videos_of(tree), output, clean=True)
-    before, then = contents(output), times(output)
-    assert set(export_folder.read_sums(output / export_folder.SUMS)) == before.keys() - {export_folder.SUMS}
-    subprocess.run(["sha256sum", "--check", "--quiet", export_folder.SUMS], cwd=output, check=True)
-    result = export(name, videos_of(tree), output, clean=True)
-    assert contents(output) == before
-    if name in ("hub", "croissant"):
-        assert (result.written, result.kept) == (0, 4 * len(ITEMS))
-        changed = {path for path, time in times(output).items() if then[path] != time}
-        assert not any(path.suffix in (".mp4", ".avi") for path in changed)
-    (output / "notes.txt").write_text("mine", "utf-8")
-    (output / "data/.x.part-0123456789ab.mp4").write_bytes(b"half")
-    rewrite(tree, [row for row in rows_of(tree) if row.perturbation != "fog"])
-    export(name, videos_of(tree), output)
-    held = contents(output)
-    assert "notes.txt" in held
-    assert not any("fog" in path or "clean" in path or "part-" in path or "staged" in path for path in held)
-    assert any("gaussian_noise_3" in path for path in held)
-
-
-def test_an_exported_video_that_changed_is_written_again(tree: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    export("hub", videos_of(tree), output)
-    wanted = contents(output)
-    for place in (output / "data/fog_1", output / "data/gaussian_noise_1"):  # encoded, linked
-        cut, link, *_ = sorted(place.glob("videos/*.mp4"))
-        content = cut.read_bytes()
-        cut.unlink()
-        cut.write_bytes(content[: len(content) // 2])
-        link.unlink()
-        link.symlink_to(tree / "clean/2.mp4")
-    assert export("hub", videos_of(tree), output).written == 4
-    assert contents(output) == wanted
-    assert not any(path.is_symlink() for path in output.rglob("*"))
+def test_an_export_lists_its_hashes_and_holds_nothing_that_was_staged(small: Path, tmp_path: Path, name: str) -> None:
+    outputs = [tmp_path / "out", tmp_path / "again"]
+    for output in outputs:
+        export(name, videos_of(small), output, clean=True)
+    written = contents(outputs[0])
+    assert contents(outputs[1]) == written
+    assert set(export_folder.read_sums(outputs[0] / export_folder.SUMS)) == written.keys() - {export_folder.SUMS}
+    subprocess.run(["sha256sum", "--check", "--quiet", export_folder.SUMS], cwd=outputs[0], check=True)
+    assert not any("part-" in path or "staged" in path for path in written)
 
 
 def test_stored_videos_are_linked_and_copied_where_links_cannot_be(
@@ -285,34 +256,23 @@ def test_stored_videos_are_linked_and_copied_where_links_cannot_be(
     assert copied.read_bytes() == stored.read_bytes()
 
 
-def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    output.mkdir()
-    (output / "thesis.tex").write_text("mine", "utf-8")
-    with pytest.raises(OutputError, match="holds files that no export made"):
-        export("hub", videos_of(tree), output)
-    (output / export_folder.MARKER).write_text("[", "utf-8")
-    with pytest.raises(OutputError, match="holds files that no export made"):
-        export("hub", videos_of(tree), output)
-    assert sorted(path.name for path in output.iterdir()) == [export_folder.MARKER, "thesis.tex"]
-    export("hub", videos_of(tree), tmp_path / "hub")
-    with pytest.raises(OutputError, match="holds the export of 'data/videos/mlvp in the format hub'"):
-        export("webdataset", videos_of(tree), tmp_path / "hub")
-    with pytest.raises(OutputError, match="holds the export of"):
-        export("hub", tree / "manifests/data/sources.parquet", tmp_path / "hub")
-    mixed = [videos_of(tree).with_name(f"mixed_{kind}.parquet") for kind in ("types", "severity")]
-    export("hub", mixed[0], tmp_path / "mix")
-    with pytest.raises(OutputError, match="holds the export of 'data/mixed_types/mlvp in the format hub'"):
-        export("hub", mixed[1], tmp_path / "mix")
-    for place in (tree, tree / "corpora/data/mlvp/gaussian_noise_1/out", tree / "manifests/data/mlvp"):
-        with pytest.raises(OutputError, match="holds files that no export made|which the workflow fills"):
-            export("hub", videos_of(tree), place)
+@pytest.mark.parametrize("form", [*FORMATS, "recipe"])
+def test_only_a_new_or_an_empty_folder_is_filled(small: Path, tmp_path: Path, form: str) -> None:
+    (tmp_path / "empty").mkdir()
+    export(form, videos_of(small), tmp_path / "empty")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.tex").write_text("mine", "utf-8")
+    before = contents(tmp_path)
+    for output in (tmp_path / "mine", tmp_path / "empty"):
+        with pytest.raises(OutputError, match=f"{output} holds files: choose a new folder"):
+            export(form, videos_of(small), output)
+    assert contents(tmp_path) == before
 
 
 def test_verify_says_how_an_export_is_checked(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export("hub", videos_of(tree), tmp_path / "out")
     assert main(["verify", str(tmp_path / "out")]) == 1
-    assert "out is an export, not manifests: the same `perturb export` again" in capsys.readouterr().err
+    assert "out is an export, not manifests: its SHA256SUMS" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["corpora/mine", "manifests/mine/out", "manifests"])
@@ -450,10 +410,12 @@ def test_an_export_before_the_first_pair_is_one_of_the_same_suite(tree: Path, tm
     """Where no severity of config.yaml is that of the pairs, only the clean ones are exported."""
     about, rows = {"root": "../../..", "dataset": "data", "suite": "mlvp"}, rows_of(tree, "pairs")
     for members, videos in (([], len(ITEMS)), (rows, 3 * len(ITEMS))):
+        output = tmp_path / str(videos)
         files.write(videos_of(tree, "pairs"), MULTIMODAL, members, about)
-        done = export("hub", videos_of(tree, "pairs"), tmp_path / "out", "pairs", clean=True)
-        assert done.written + done.kept == videos
-    assert len(pq.read_table(tmp_path / "out/data/fog_1/metadata.parquet")) == PAIRS // 2
+        assert export("hub", videos_of(tree, "pairs"), output, "pairs", clean=True).written == videos
+        marker = json.loads((output / export_folder.MARKER).read_text("utf-8"))
+        assert (marker["format"], marker["corpus"]) == ("hub", "data/multimodal/mlvp")
+    assert len(pq.read_table(output / "data/fog_1/metadata.parquet")) == PAIRS // 2
 
 
 def test_the_level_of_a_caption_s_perturbation_is_its_suite_s(tree: Path, tmp_path: Path) -> None:
@@ -475,13 +437,10 @@ def test_pairs_without_the_dataset_s_captions_are_exported_without_them(tree: Pa
         export("hub", videos_of(tree, "pairs"), tmp_path / "out", "pairs", clean=True)
 
 
-def test_the_command_says_what_it_wrote_and_a_second_time_keeps_it(
-    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_it_wrote(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["export", str(videos_of(tree, "pairs")), "--format", "hub", "-o", str(tmp_path / "out")]
-    for counted in ("10 videos written, 0 existed", "0 videos written, 10 existed"):
-        assert main(command) == 0
-        assert f"{counted}, 0 failed" in capsys.readouterr().out
+    assert main(command) == 0
+    assert "10 videos written, 0 failed" in capsys.readouterr().out
     front = yaml.safe_load((tmp_path / "out/README.md").read_text("utf-8").split("---\n")[1])
     assert [(entry["config_name"], entry.get("default")) for entry in front["configs"]] == [
         *(("multimodal", True), ("fog_1", None), ("gaussian_noise_1", None)),
