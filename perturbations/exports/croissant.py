@@ -102,7 +102,10 @@ def write(corpus: ExportedCorpus, records: Mapping[str, Sequence[Path]], videos:
         **{name: value for name, value in named.items() if value},
         **responsible,
         "distribution": distribution,
-        "recordSet": [_record_set(name, pq.read_schema(tables[0])) for name, tables in records.items()],
+        "recordSet": [
+            {**_named("RecordSet", name), "field": [_field(name, column) for column in pq.read_schema(tables[0])]}
+            for name, tables in records.items()
+        ],
     }
     storage.write_text(output / _NAME, json.dumps(described, indent=1) + "\n")
 
@@ -200,10 +203,6 @@ def _file_object(output: Path, path: Path) -> dict[str, Any]:
 def _file_set(name: str, description: str, form: str, patterns: Sequence[str]) -> dict[str, Any]:
     described = {**_named("FileSet", name), "description": description, "encodingFormat": form}
     return {**described, "includes": patterns[0] if len(patterns) == 1 else list(patterns)}
-
-
-def _record_set(name: str, schema: pa.Schema) -> dict[str, Any]:
-    return {**_named("RecordSet", name), "field": [_field(name, column) for column in schema]}
 
 
 def _field(record_set: str, column: pa.Field) -> dict[str, Any]:

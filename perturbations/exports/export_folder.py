@@ -12,7 +12,7 @@ from pathlib import Path
 from perturbations import __version__
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, OutputError
-from perturbations.exports.export_registry import LeftOut
+from perturbations.exports.export_registry import DATA, LeftOut
 from perturbations.exports.exported_corpus import ExportedCorpus
 from perturbations.manifest import files, locations, manifest_paths
 
@@ -24,9 +24,6 @@ LEFT_OUT = "left_out.csv"
 
 SUMS = "SHA256SUMS"
 """The list of files with their hashes, as `sha256sum -c SHA256SUMS` reads it."""
-
-DATA = "data"
-"""The folder of all exported clips and captions."""
 
 STAGED = "staged"
 """The folder, below `data`, of videos that are encoded to become a part of other files."""
@@ -64,7 +61,7 @@ def claim(corpus: ExportedCorpus) -> None:
 
 
 def read_marker(output: Path) -> dict[str, object]:
-    """What the folder of an export says of it: its `format` and `corpus`; empty of a folder that is none."""
+    """The marker of an export's folder: its `format` and `corpus`. It is empty for any other folder."""
     with suppress(OSError, ValueError, RecursionError):
         about = json.loads((output / MARKER).read_bytes())
         return about if isinstance(about, dict) else {}

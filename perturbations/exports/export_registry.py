@@ -17,6 +17,8 @@ from perturbations.base.errors import ConfigError, did_you_mean, short
 from perturbations.base.shown import plural
 
 MEGABYTE = 1_000_000
+DATA = "data"
+"""The folder of all exported clips and captions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,11 @@ class Request:
     citation: str = ""
     url: str = ""
     rai: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def data(self) -> Path:
+        """The folder of all exported clips and captions, below `output`."""
+        return self.output / DATA
 
 
 LeftOut = tuple[str, str]

@@ -27,7 +27,7 @@ _FILE_NAME = pa.field("file_name", pa.string())
 def write_videos(request: Request) -> Exported:
     """Write a corpus of clips, or of pairs: each video once, and a row per caption that it is paired with.
 
-    Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do.
+    Raises `ManifestError` and `OutputError` as `exported_corpus.read` and `export_folder.claim` do.
     """
     exported = exported_corpus.read(request)
     export_names.check_files(exported.counts.values())
@@ -39,7 +39,7 @@ def write_videos(request: Request) -> Exported:
     tables: list[Path] = []
     written: list[VideoFile] = []
     for scenario, clips in exported.scenarios():
-        place = request.output / export_folder.DATA / scenario
+        place = request.data / scenario
         placed = _place(exported, place, [clip for clip in clips if clip.texts or not of_pairs])
         rows = [
             {"file_name": path.relative_to(place).as_posix(), **export_columns.of_clip(clip, sha256, further), **text}
@@ -65,12 +65,12 @@ write_pairs = write_videos
 def write_captions(request: Request) -> Exported:
     """Write perturbed captions, one table per scenario; with clean clips, each caption with its clip in one table.
 
-    Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
+    Raises `ManifestError` and `OutputError` as `exported_corpus.read_texts` and `export_folder.claim` do.
     """
     texts = exported_corpus.read_texts(request, with_clips=request.clean)
     export_names.check_files(texts.counts.values())
     export_folder.claim(texts)
-    data, tables = request.output / export_folder.DATA, list[Path]()
+    data, tables = request.data, list[Path]()
     if request.clean:
         _write_with_clips(texts, data)
         return texts.result(shown.plural(texts.count, "caption"))
@@ -117,8 +117,8 @@ def _finish(
         parts = "`video` is the clean clip of the caption."
     card.finish(exported, configs if tables else [], [_ABOUT[exported.records], parts])
     if exported.request.form == "croissant" and tables:
-        places = {path.parents[1].relative_to(exported.request.output / export_folder.DATA) for path in hashes}
-        patterns = sorted({f"{export_folder.DATA}/{'*/' if place.parts else ''}{_VIDEOS}/*" for place in places})
+        places = {path.parents[1].relative_to(exported.request.data) for path in hashes}
+        patterns = sorted({f"data/{'*/' if place.parts else ''}{_VIDEOS}/*" for place in places})
         croissant.write(exported, {exported.records: tables}, patterns)
     export_folder.write_sums(exported.request.output, hashes)
 

@@ -32,8 +32,8 @@ _Sample = tuple[str, Sequence[tuple[str, bytes | Path]]]
 def write_videos(request: Request) -> Exported:
     """Write the shards of a corpus of clips, or of pairs, one scenario in memory at a time.
 
-    A sample is a video; that of pairs has the captions that it is paired with in its `json`. Raises as `corpus.read`
-    and `folder.claim` do.
+    A sample is a video; that of pairs has the captions that it is paired with in its `json`. Raises as
+    `exported_corpus.read` and `export_folder.claim` do.
     """
     exported = exported_corpus.read(request)
     export_folder.claim(exported)
@@ -69,7 +69,7 @@ def write_captions(request: Request) -> Exported:
 
 def stage(exported: ExportedCorpus, clips: Sequence[ExportedClip]) -> dict[ExportedClip, VideoFile]:
     """Check the stored videos and encode the others into a folder of their own."""
-    staged = exported.request.output / export_folder.DATA / export_folder.STAGED
+    staged = exported.request.data / export_folder.STAGED
     targets = {clip: staged / f"{clip.scenario}-{clip.key}{videos.form(clip.row)}" for clip in clips}
     return videos.place(exported, targets, one_form=True)
 
@@ -92,7 +92,7 @@ def _write_shards(request: Request, scenario: str, samples: Iterable[_Sample]) -
     """Write samples as `data/SCENARIO-000000.tar` and so on, each of the size that is asked for or of one sample."""
     in_order = sorted(samples, key=lambda sample: sample[0])
     for number, part in enumerate(split(in_order, request.shard_bytes, lambda sample: size_in_tar(*sample[1]))):
-        path = request.output / export_folder.DATA / f"{scenario}-{number:06d}.tar"
+        path = request.data / f"{scenario}-{number:06d}.tar"
         with storage.atomic_path(path) as temporary, tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as shard:
             for key, members in part:
                 for extension, content in members:

@@ -118,7 +118,7 @@ def place(asked: AskedCorpus) -> None:
     output, exported = asked.exported.request.output, asked.exported
     export_folder.claim(exported)
     targets = {
-        clip: output / export_folder.DATA / clip.scenario / f"{clip.key}{videos.suffix(clip.row)}"
+        clip: exported.request.data / clip.scenario / f"{clip.key}{videos.suffix(clip.row)}"
         for cell in asked.cells.values()
         for clip in cell.clips.values()
     }
