@@ -32,6 +32,7 @@ def add(commands: Commands) -> None:
 def _report(options: argparse.Namespace) -> int:
     from perturbations.evaluation import evaluation_jobs
     from perturbations.manifest import files
+    from perturbations.questions import questions_page
 
     if not options.results and not options.datasets:
         raise ConfigError("give --results, or --datasets, or both: perturb report --datasets NAME -o report.html")
@@ -41,7 +42,8 @@ def _report(options: argparse.Namespace) -> int:
     folders = [folder for folder in folders if folder / manifest_paths.name("results") not in answers]
     ranks = [*options.ranks, *(folder / manifest_paths.name("ranks") for folder in folders)]
     results = [path for path in results if path not in answers]
+    sections = questions_page.sections(answers) if answers else []
     evaluation_jobs.results_page(
-        datasets=options.datasets, results=results, ranks=ranks, page=options.output, answers=answers
+        datasets=options.datasets, results=results, ranks=ranks, page=options.output, answers=sections
     )
     return 0

@@ -295,6 +295,11 @@ RANKS = RowKind(
 )
 
 
+def kinds() -> list[RowKind[Any]]:
+    """The kinds of manifests of evaluations."""
+    return [RESULTS, RANKS]
+
+
 # --- runs of a job as its settings ------------------------------------------------------------------------------------
 
 _OF_METHOD = ("method", "label", "parameters", "code", "seed", "order")

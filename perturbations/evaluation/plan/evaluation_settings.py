@@ -38,6 +38,7 @@ from perturbations.tta.methods import method_registry as methods
 
 if TYPE_CHECKING:
     from perturbations.config.sections import Config
+    from perturbations.corpus.plan.targets import CaptionShards, Plans, Target
 
 _Side = Literal["query", "gallery", "both"]
 _Mix = Literal["mixed_severity", "mixed_types"]
@@ -250,6 +251,23 @@ class Evaluation(Strict):
 
 _SHARED = ("setting", "device", "precision", "num_frames", "methods")
 """Keys of a model that it takes from the section where it leaves them out."""
+
+
+# --- what planning asks of evaluations --------------------------------------------------------------------------------
+
+
+def targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
+    """The targets of evaluations (`corpus.plan.targets`)."""
+    from perturbations.evaluation.plan import evaluation_files  # which needs the configuration's type
+
+    return evaluation_files.menu(config, plans, caption_shards)
+
+
+def instructions(config: Config, dataset: str, suite: str) -> list[tuple[str, int]]:
+    """The (perturbation, severity) pairs of a suite's instructions that are composed queries."""
+    from perturbations.evaluation.plan import composed_runs  # which needs the configuration's type
+
+    return composed_runs.instructions(config, dataset, suite)
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
