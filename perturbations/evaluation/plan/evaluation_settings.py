@@ -21,7 +21,7 @@ from pydantic import (
 from perturbations.base.errors import ConfigError, cut, short
 from perturbations.base.readers import Reader
 from perturbations.base.settings import AnySeverity, Device, ModelName, Seed, Strict, Whole, distinct
-from perturbations.config.problems import Problem, is_known, not_among, not_configured, problem, unknown
+from perturbations.config.problems import Problem, is_known, not_configured, problem, unknown
 from perturbations.evaluation.plan import method_settings
 from perturbations.evaluation.plan.method_settings import (
     NEED_BANK,
@@ -285,7 +285,7 @@ def problems_of(config: Config) -> list[Problem]:
         if wanted.querybank is None and name in NEED_BANK
     ]
     problems += [
-        problem(f"evaluation.{key}", not_among(name, "datasets", config.datasets))
+        problem(f"evaluation.{key}", unknown(name, config.datasets, "no configured dataset is called"))
         for key, name in (("querybank", wanted.querybank), ("gallerybank", wanted.gallerybank))
         if name is not None and name not in config.datasets
     ]

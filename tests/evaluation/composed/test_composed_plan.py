@@ -112,8 +112,8 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     [
         ({"galleries": ["local"]}, "composed.galleries.0: "),
         ({"galleries": []}, "composed.galleries: "),
-        ({"suites": ["msrvtt_p"]}, "composed.suites.0: 'msrvtt_p' is not among `suites`"),
-        ({"text_suites": ["x"]}, "composed.text_suites.0: 'x' is not among `suites`"),
+        ({"suites": ["msrvtt_p"]}, "composed.suites.0: no configured suite is called 'msrvtt_p'"),
+        ({"text_suites": ["x"]}, "composed.text_suites.0: no configured suite is called 'x'"),
         ({"both": ["keyboard"]}, "composed.both.0: 'keyboard' is no perturbation of captions"),
         ({"both": ["mm_robustness/pixelate"]}, "composed.both.0: 'mm_robustness/pixelate' is no perturbation"),
         ({"words": ["gt", "gt"]}, "composed.words: lists a value twice"),
