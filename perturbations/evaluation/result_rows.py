@@ -242,7 +242,6 @@ _RUN_KEY = (
     *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
     *("gallery_name", "model", "method", "parameters", "seed"),
 )
-_FOLDER = "manifests/{dataset}/{kind}/{model}"
 
 
 def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, object]) -> Iterator[str]:
@@ -276,23 +275,8 @@ def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, o
             yield f"{others:,} of {len(rows):,} results are of no part in {manifest_paths.WORK}/: of another evaluation"
 
 
-_RENAMED = {"pretrained": "which is `model` since 1.0, where `model` held what is `pooling` now: evaluate again"}
-
-RESULTS = RowKind(
-    "results",
-    ResultRow,
-    _RUN_KEY,
-    files={"results": f"{_FOLDER}/results.parquet"},
-    renamed=_RENAMED,
-    contradictions=_contradictions,
-)
-RANKS = RowKind(
-    "ranks",
-    RankRow,
-    (*_RUN_KEY, "query_id"),
-    files={"ranks": f"{_FOLDER}/ranks.parquet"},
-    renamed=_RENAMED,
-)
+RESULTS = RowKind("results", ResultRow, _RUN_KEY, contradictions=_contradictions)
+RANKS = RowKind("ranks", RankRow, (*_RUN_KEY, "query_id"))
 
 
 def kinds() -> list[RowKind[Any]]:

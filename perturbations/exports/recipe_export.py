@@ -113,7 +113,7 @@ def _near(videos: Path) -> dict[str, Table]:
     Raises `ManifestError` for a manifest that was changed after it was written.
     """
     top = videos.parents[1]
-    below = (manifest_paths.pattern(name).partition("{dataset}/")[2] for name in PUBLISHED)
+    below = (manifest_paths.PATTERNS[name].partition("{dataset}/")[2] for name in PUBLISHED)
     paths = [top / path.format(suite=videos.parent.name) for path in below]
     paths.append(top / manifest_paths.WHOLE / manifest_paths.name(SOURCES.name))
     return {path.relative_to(top).as_posix(): read_table(path) for path in paths if path.is_file()}

@@ -22,7 +22,6 @@ from perturbations.corpus.row_checks import Finding, finding_of, name_of, values
 from perturbations.corpus.store import clip_rows, stored_clip
 from perturbations.exports import export_folder, recipe_export
 from perturbations.manifest import files, locations, manifest_paths
-from perturbations.manifest.row_kinds import FILES
 from perturbations.manifest.rows import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
 from perturbations.manifest.stored_rows import stored
 from perturbations.media import sound
@@ -165,7 +164,7 @@ def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe_expo
     for path in manifest_paths.manifests_below(data):
         below = f"{dataset}/{path.relative_to(data).as_posix()}"
         place = manifest_paths.place_of(f"{manifest_paths.MANIFESTS}/{below}")
-        if place is None or place[0] not in FILES:
+        if place is None or place[0] not in manifest_paths.MANIFEST_FILES:
             raise ManifestError(f"{path} is no table of an export of recipes")
         tables[below] = recipe_export.read_table(path)
     return f"{dataset}/{suite}/{manifest_paths.name(VIDEOS.name)}", tables
