@@ -1,4 +1,4 @@
-"""The command that prints declarations: list."""
+"""List the perturbations, or print the parameters of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import ConfigError, UnknownPerturbationError, did_you_mean, short
-from perturbations.cli.arguments import Commands, add_command, add_json
+from perturbations.cli.arguments import Parser, add_json
 
 if TYPE_CHECKING:
     from perturbations.suites.suite_registry import Perturbation
@@ -64,9 +64,8 @@ _WITH_CELLS = "protocols"
 """The menu whose entries have published cells."""
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    parser = add_command(commands, "list", _list, "list the perturbations, or print the parameters of one")
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     other = ", ".join(("a suite", *_MENUS))
     text = f"one perturbation, for its parameters, source and kernel; or {other}"
     parser.add_argument("name", nargs="?", metavar="SUITE/NAME", help=text)
@@ -76,7 +75,8 @@ def add(commands: Commands) -> None:
     add_json(parser)
 
 
-def _list(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     lines, facts = _wanted(options.name, options.thing, cells=options.cells)
     if options.json:
         print(json.dumps(facts, indent=2))
