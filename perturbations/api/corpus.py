@@ -15,7 +15,7 @@ from perturbations.api.clips import CLEAN, Clip
 from perturbations.base.errors import ManifestError, did_you_mean, short
 from perturbations.base.readers import Reader
 from perturbations.base.shown import plural
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.manifest import files, locations, manifest_paths
 from perturbations.manifest.companions import companion, companion_path, texts_of
 from perturbations.manifest.rows import (
@@ -142,7 +142,7 @@ class Corpus(Sequence[Clip]):
         for name, members in wanted.items():
             column = self._column(name)
             if name == "item_id":  # by the form in which names are compared
-                column, members = column.map(composed), frozenset(map(composed, members))
+                column, members = column.map(nfc), frozenset(map(nfc, members))
             chosen &= column.isin(members).to_numpy()
         return self._of(np.nonzero(chosen)[0])
 

@@ -61,7 +61,7 @@ def parse(
     files of datasets that `targets` name must be there. Raises `ConfigError` with one line per mistake, each with
     its place and key.
     """
-    places = written.given(raw)
+    places = written.places_in(raw)
     # What a plugin may bring is not looked up where a plugin is wrong.
     wrong = [*places.repeated]
     brought = _load_plugins(raw)
@@ -101,7 +101,7 @@ def _typed(raw: object, places: LinesOfKeys, place: Path) -> tuple[Config | None
     while True:
         try:
             context = settings.ABSOLUTE if place.parts else None
-            return Config.model_validate(pruned.kept(values), context=context), told, values
+            return Config.model_validate(pruned.without_left_out(values), context=context), told, values
         except ValidationError as error:
             mistakes = type_problems.of_types(error)
             wrong = [(pruned.key_of(values, key), text) for key, text in mistakes]

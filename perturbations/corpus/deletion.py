@@ -75,7 +75,7 @@ def _stored_file(root: Path, path: str) -> Path:
     top = folder.partition("/")[0]
     if top not in (manifest_paths.CORPORA, manifest_paths.WORK) or name in ("", ".", ".."):
         raise ManifestError(f"nothing is deleted: no job writes {cut(path)}")
-    place = locations.confined(root, folder)
+    place = locations.path_below(root, folder)
     # The top folder may be a link of the user to another disk; a link below it came with the corpus.
     if not place.resolve().is_relative_to((root / top).resolve()):
         raise ManifestError(f"nothing is deleted: {cut(path)} lies behind a symbolic link")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from perturbations.base.errors import AnnotationError, cut, short
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.datasets.adapter_registry import Adapter, ColumnsSection, Dataset, annotations_of, get, split_of
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at, is_unicode
 from perturbations.datasets.parsing import (
@@ -22,7 +22,7 @@ from perturbations.datasets.parsing import (
     rows_of,
     seconds,
 )
-from perturbations.manifest.attributes import named
+from perturbations.manifest.attributes import column_name
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
@@ -79,7 +79,7 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
             continue
         try:
             others = [name for name in row if name and name not in (*fields, *times)]
-            further = {named(_checked_text(name, name)): _as_json(name, row[name]) for name in others}
+            further = {column_name(_checked_text(name, name)): _as_json(name, row[name]) for name in others}
         except ValueError as error:
             collector.reject(where, item_id, str(error))
             continue
@@ -239,7 +239,7 @@ def _usual_form(name: str) -> str:
 
 def _text(value: object) -> str:
     """A value as an id or a file's name has it, in the form in which names are compared."""
-    return composed(str(int(value)) if isinstance(value, float) and value.is_integer() else str(value))
+    return nfc(str(int(value)) if isinstance(value, float) and value.is_integer() else str(value))
 
 
 def _counts_rows(values: Sequence[str]) -> bool:

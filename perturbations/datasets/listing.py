@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.manifest.rows import QuestionRow
 
 VIDEO_EXTENSIONS = (
@@ -164,14 +164,14 @@ class Collector:
             return
         self.items[item.item_id] = item
         if not item.item_id.isascii():
-            self.by_form[composed(item.item_id)] = item.item_id
+            self.by_form[nfc(item.item_id)] = item.item_id
         if item.caption_key:
             self.caption_keys.add(item.caption_key)
 
     def _taken(self, item: Item) -> str | None:
         if item.item_id in self.items:
             return f"duplicate id, first seen at {at(self.items[item.item_id].where)}"
-        other = None if item.item_id.isascii() else self.by_form.get(composed(item.item_id))
+        other = None if item.item_id.isascii() else self.by_form.get(nfc(item.item_id))
         if other is not None:
             return f"duplicate id, in another Unicode form than at {at(self.items[other].where)}"
         # Caption ids that are derived from item ids are as unique as those.

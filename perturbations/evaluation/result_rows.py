@@ -254,7 +254,7 @@ def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, o
     from perturbations.manifest.companions import companion
     from perturbations.manifest.rows import CAPTIONS, SOURCES
 
-    tree = manifest_paths.in_tree(locations.lying(path))
+    tree = manifest_paths.in_tree(locations.path_in_tree(path))
     kind, fields = (tree and manifest_paths.place_of(tree[1].as_posix())) or ("", {})
     if tree is None or kind != "results":
         return

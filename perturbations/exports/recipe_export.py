@@ -58,7 +58,7 @@ def write_videos(request: Request) -> Exported:
         raise ManifestError(f"{request.manifest} is of whole videos: export the manifest of the clips cut from them")
     exported = exported_corpus.read(replace(request, clean=False), any_tier=True)
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))
-    tables = _near(locations.lying(request.manifest).absolute())
+    tables = _near(locations.path_in_tree(request.manifest).absolute())
     export_folder.claim(exported)
     every = {path for _, rows, _ in tables.values() for row in rows for path in _sources(row)}
     top = os.path.commonpath([os.path.dirname(os.path.normpath(root / path)) for path in every]) if every else root

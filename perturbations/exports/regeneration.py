@@ -48,7 +48,7 @@ def regenerate(
     for kind in (SOURCES, CAPTIONS):
         if f"{dataset}/{manifest_paths.name(kind.name)}" not in tables:
             _log.warning("%s has no %s: what follows from it is not proven", published, manifest_paths.name(kind.name))
-    manifests = {name: locations.confined(output, f"{manifest_paths.MANIFESTS}/{name}") for name in tables}
+    manifests = {name: locations.path_below(output, f"{manifest_paths.MANIFESTS}/{name}") for name in tables}
     here = partial(_located, held=held, dataset=dataset)
     located = {name: stored(rows).mapped(here) for name, (_, rows, _) in tables.items()}
     # Every row is read before the first file is written: a name that leads out of a folder stops all.
@@ -90,7 +90,7 @@ def _outcomes(rows: Sequence[VideoRow], *, root: Path, stall_limit_s: float) -> 
 
 
 def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], bool]:
-    target = locations.confined(root, row.path) if row.path else root
+    target = locations.path_below(root, row.path) if row.path else root
     if row.path and target.is_file() and storage.sha256(target) == row.sha256:
         return {}, False
     wanted = row.audio not in (None, sound.UNWANTED)

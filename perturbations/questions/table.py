@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from perturbations.base.errors import short
 from perturbations.base.records import canonical
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item, at
 from perturbations.datasets.parsing import checked, seconds
 from perturbations.manifest.rows import QuestionRow
@@ -190,7 +190,7 @@ class _Videos:
 
 def _split(video: str) -> tuple[str, str]:
     """A video's name in one spelling, and its ending where that is one of videos."""
-    plain = composed(os.path.normpath(video)) if video else ""
+    plain = nfc(os.path.normpath(video)) if video else ""
     ending = PurePosixPath(plain).suffix
     is_known = ending.lower() in VIDEO_EXTENSIONS
     return (plain.removesuffix(ending), ending.lower()) if is_known else (plain, "")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
 from perturbations.corpus.plan.clip_lists import ListedClip
@@ -61,9 +61,9 @@ def _subset(
     rejected: tuple[Rejected, ...],
     places: LinesOfKeys,
 ) -> tuple[tuple[Item, ...], tuple[Rejected, ...]]:
-    chosen = set(map(composed, wanted))
-    known = {composed(item.item_id) for item in items} | {composed(entry.item_id) for entry in rejected}
-    if unknown := [item_id for item_id in wanted if composed(item_id) not in known]:
+    chosen = set(map(nfc, wanted))
+    known = {nfc(item.item_id) for item in items} | {nfc(entry.item_id) for entry in rejected}
+    if unknown := [item_id for item_id in wanted if nfc(item_id) not in known]:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         key = f"datasets.{name}.subset"
         ids = [item.item_id for item in items] + [entry.item_id for entry in rejected]
@@ -71,8 +71,8 @@ def _subset(
         line = f"{key}: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}{hint}"
         raise ConfigError(places.before(key, line))
     return (
-        tuple(item for item in items if composed(item.item_id) in chosen),
-        tuple(entry for entry in rejected if composed(entry.item_id) in chosen),
+        tuple(item for item in items if nfc(item.item_id) in chosen),
+        tuple(entry for entry in rejected if nfc(entry.item_id) in chosen),
     )
 
 
@@ -82,7 +82,7 @@ def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
     If `ids` lists the split's videos, the videos without any item follow.
     """
     videos = {item.source_video_id: item for item in reversed(listing.items)}
-    forms = set(map(composed, videos))
+    forms = set(map(nfc, videos))
     whole = [
         replace(item, item_id=video, texts=(), start_s=None, end_s=None) for video, item in reversed(videos.items())
     ]
@@ -90,7 +90,7 @@ def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
     whole += [
         Item(video, video, (), (), extensions=adapter_registry.get(dataset.adapter).extensions)
         for video in dict.fromkeys(listed)
-        if composed(video) not in forms
+        if nfc(video) not in forms
     ]
     return Listing(tuple(whole), ())
 
@@ -192,7 +192,7 @@ class _Folders:
     def _check_alone(self, present: str, extensions: Sequence[str]) -> None:
         """Raise `_NoVideoError` where another file has the same name but for its ending: either may be meant."""
         folder, name = os.path.split(present)
-        same = self._of_one_stem[folder].get(os.path.splitext(composed(name))[0], ())
+        same = self._of_one_stem[folder].get(os.path.splitext(nfc(name))[0], ())
         if len(several := [other for other in same if os.path.splitext(other)[1].lower() in extensions]) > 1:
             raise _NoVideoError(
                 f"several files may be it, {' and '.join(several)}: remove all but one, or name the right one in a "
@@ -212,9 +212,9 @@ class _Folders:
         near = listed.get(name) or listed.get(_folded(name), ())  # a name that is a key is its own folded form
         if isinstance(near, str):
             return os.path.join(folder, near)
-        if len(set(map(composed, near))) < len(near):
-            raise _NoVideoError(f"two files are called {composed(near[-1])!r}, in two Unicode forms: rename one")
-        same = [other for other in near if composed(other) == composed(name)] or near[-1:]
+        if len(set(map(nfc, near))) < len(near):
+            raise _NoVideoError(f"two files are called {nfc(near[-1])!r}, in two Unicode forms: rename one")
+        same = [other for other in near if nfc(other) == nfc(name)] or near[-1:]
         return os.path.join(folder, same[0]) if same else None
 
     def _list(self, folder: str) -> dict[str, str | tuple[str, ...]]:
@@ -245,5 +245,5 @@ def _plain(name: str) -> str:
 
 
 def _folded(name: str) -> str:
-    stem, ending = os.path.splitext(composed(name))
+    stem, ending = os.path.splitext(nfc(name))
     return stem + ending.lower()
