@@ -203,7 +203,7 @@ def _check_size(path: Path, about: pq.FileMetaData) -> None:
 
 @contextmanager
 def open_manifest(path: Path, kind: RowKind[Any]) -> Iterator[tuple[pq.ParquetFile, dict[str, Any]]]:
-    """Open a file that has the columns of a kind, and what it says of itself. Raises `ManifestError`, as `open_parquet`."""
+    """Open a file that has the columns of a kind, with its metadata. Raises `ManifestError` as `open_parquet` does."""
     with open_parquet(path) as file:
         about = metadata(path, file.schema_arrow)
         if about.get("kind") != kind.name:
