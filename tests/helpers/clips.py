@@ -22,7 +22,7 @@ from perturbations.corpus.jobs import clip_jobs
 from perturbations.corpus.plan import clip_lists as lists
 from perturbations.corpus.plan import recipe, tiers
 from perturbations.corpus.plan.clip_lists import ListedClip
-from perturbations.corpus.render import clean_clips
+from perturbations.corpus.store import clip_rows
 from perturbations.manifest import files, manifest_paths
 from perturbations.manifest.rows import (
     ANALYSES,
@@ -223,7 +223,7 @@ def listed(path: Path, item_id: str = "it", **columns: Any) -> ListedClip:
 
 def source_row(path: Path, item_id: str = "it", **columns: Any) -> CompleteSource:
     """A clip's row of the sources manifest."""
-    return clean_clips.source_row("data", listed(path, item_id, **columns))
+    return clip_rows.source_row("data", listed(path, item_id, **columns))
 
 
 def made_up_source(item_id: str, **columns: Any) -> CompleteSource:
