@@ -22,8 +22,8 @@ from perturbations.models.guides.guide_registry import AnalysisRecipe, Facts, Kn
 def source_of(row: CompleteSource | VideoRow, recipe: VideoRecipe | None = None) -> CleanClip:
     """The clip behind a complete row of a `sources` manifest, or behind a row of a `videos` manifest.
 
-    `recipe` is the row's, where it was read before. Raises `MediaError` when the file is no longer the one that the row describes, and `ManifestError` when the row
-    lacks facts that its recipe needs.
+    `recipe` is the row's, where it was read before. Raises `MediaError` when the file is no longer the one that the row
+    describes, and `ManifestError` when the row lacks facts that its recipe needs.
     """
     from perturbations.media import probing  # not at the top: who perturbs arrays alone needs no PyAV
 
