@@ -24,9 +24,8 @@ def check_before():
             )
         summary = check_before_a_run.check(CONFIG, JOBS.requested)
         if workflow.executor_plugin.name == "slurm":
-            resources.LIMITS.update(
-                slurm_site.check(requests_to_slurm(), workflow.nodes, summary)
-            )
+            limits = slurm_site.check(requests_to_slurm(), workflow.nodes, summary)
+            resources.LIMITS.update(limits)
         for line in summary.text():
             say(shown.line(line))
         summary.raise_errors()

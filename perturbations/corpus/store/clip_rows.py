@@ -119,7 +119,7 @@ def expected_video(
         path=relative_path if error is None else None,
         stage=stage,
         error=error,
-        storage=_storage_name(recipe),
+        storage="/".join(str(recipe.storage[name]) for name in _STORAGE if name in recipe.storage),
         sample_aspect_ratio=source.sample_aspect_ratio,
         duration_s=source.duration_s,
         source_frame_count=source.frame_count,
@@ -134,9 +134,8 @@ def _of_source(source: CompleteSource) -> dict[str, Any]:
     return {**columns, "source_path": source.path, "source_sha256": source.sha256, "status": QUARANTINED}
 
 
-def _storage_name(recipe: VideoRecipe) -> str:
-    """`video/high`, `frames/12` or `recipe`."""
-    return "/".join(str(recipe.storage[name]) for name in ("tier", "profile", "num_frames") if name in recipe.storage)
+_STORAGE = ("tier", "profile", "num_frames")
+"""What the column `storage` says of a recipe: `video/high`, `frames/12` or `recipe`."""
 
 
 def expected_analysis(recipe: AnalysisRecipe, source: CompleteSource, relative_path: str | None) -> AnalysisRow:
