@@ -41,7 +41,6 @@ class DatasetPlan:
     shards: tuple[str, ...]  # each has a list file
     videos: Mapping[str, frozenset[str]]  # where items are parts of videos: per shard, the ids of these videos
     listed: int  # items in the annotations
-    rejected: int  # items that cannot be used
     captions: int = 0  # that can be used
     rejected_captions: int = 0
     largest: resources.ClipSize = resources.UNKNOWN
@@ -169,7 +168,6 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
         tuple(shards),
         {shard: frozenset(clip.source_video_id for clip in members) for shard, members in cut_from.items()},
         num_listed,
-        len(unusable) + len(missing),
         num_captions,
         len(rejected_captions),
         largest,
