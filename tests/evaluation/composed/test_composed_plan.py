@@ -70,7 +70,7 @@ def test_only_clean_queries_are_asked_when_no_suite_is_named() -> None:
 
 def test_what_a_job_reads() -> None:
     config = planned(both=["mm_robustness/ocr"], frames="middle")
-    plan = DatasetPlan(("s1", "s2"), {}, 2, 0)
+    plan = DatasetPlan(("s1", "s2"), {}, 2)
     jobs = jobs_of(config)
     clean, fog = (composed_runs.inputs(config, jobs[level], lambda name: plan) for level in ("clean", "low"))
     assert clean["clips"] == []
@@ -83,7 +83,7 @@ def test_what_a_job_reads() -> None:
 
 
 def plans(name: str) -> DatasetPlan:
-    return DatasetPlan((), {}, 0, 0)
+    return DatasetPlan((), {}, 0)
 
 
 def test_targets_of_composed_retrieval(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_keys_beside_a_protocol_replace_its_own() -> None:
 
 
 OWN = {"adapter": "folder", "annotations": "a.csv", "videos": "."}
-PLAN = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
+PLAN = DatasetPlan((), {}, listed=1, captions=1)
 
 
 def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
