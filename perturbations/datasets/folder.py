@@ -13,6 +13,7 @@ from perturbations.datasets.fields import checked, seconds
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at, is_unicode
 from perturbations.datasets.parsing import Rows, columns_of, rows_of
 from perturbations.datasets.usual_columns import USUAL_NAMES, usual_form
+from perturbations.manifest.attributes import column_name
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
