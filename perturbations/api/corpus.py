@@ -15,7 +15,7 @@ from perturbations.api.clips import CLEAN, Clip
 from perturbations.base.errors import ManifestError, did_you_mean, short
 from perturbations.base.readers import Reader
 from perturbations.base.shown import plural
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.manifest import files, manifest_paths
 from perturbations.manifest.companions import captions_of, companion, companion_path, read_clips
 from perturbations.manifest.rows import (
@@ -136,7 +136,7 @@ class Corpus(Sequence[Clip]):
                 continue
             members, column = _members(name, value), self._column(name)
             if name == "item_id":  # by the form in which names are compared
-                column, members = column.map(composed), frozenset(map(composed, members))
+                column, members = column.map(nfc), frozenset(map(nfc, members))
             elif name != "severity":
                 _check_names(members, self.perturbations if name == "perturbation" else self.text_perturbations)
             elif len(self) and (absent := members - {*self.severities}):

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ConfigError
-from perturbations.datasets.adapter_registry import FamilyMember
 
 FPS, NUM_FRAMES = 24, 72
 HEIGHT, WIDTH = 240, 320
@@ -289,6 +288,21 @@ def items(clips: int) -> list[tuple[str, str]]:
     An item does not depend on `clips`. All captions are distinct up to 11520 clips.
     """
     return [(item_id(index), caption(index)) for index in range(clips)]
+
+
+class FamilyMember(NamedTuple):
+    """A clip of a family, whose clips differ in their motion or colour alone, and its caption, which names both.
+
+    A family's clips follow each other, as if they were parts of one video.
+    """
+
+    item_id: str
+    caption: str
+    family: int
+    motion: str
+    colour: str
+    start_s: float
+    end_s: float
 
 
 def families(clips: int) -> list[FamilyMember]:

@@ -59,7 +59,7 @@ def write_videos(request: Request) -> Exported:
         raise ManifestError(f"{request.manifest} is of whole videos: export the manifest of the clips cut from them")
     exported = exported_corpus.read(replace(request, clean=False), any_tier=True)
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))
-    tables = _near(locations.lying(request.manifest).absolute())
+    tables = _near(locations.path_in_tree(request.manifest).absolute())
     export_folder.claim(exported)
     every = {path for _, rows, _ in tables.values() for row in rows for path in _sources(row)}
     top = os.path.commonpath([os.path.dirname(os.path.normpath(root / path)) for path in every]) if every else root
@@ -112,7 +112,7 @@ def _near(videos: Path) -> dict[str, Table]:
     Raises `ManifestError` for a manifest that was changed after it was written.
     """
     top = videos.parents[1]
-    below = (manifest_paths.pattern(name).partition("{dataset}/")[2] for name in PUBLISHED)
+    below = (manifest_paths.PATTERNS[name].partition("{dataset}/")[2] for name in PUBLISHED)
     paths = [top / path.format(suite=videos.parent.name) for path in below]
     paths.append(top / manifest_paths.WHOLE / manifest_paths.name(SOURCES.name))
     return {path.relative_to(top).as_posix(): read_table(path) for path in paths if path.is_file()}

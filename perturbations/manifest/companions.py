@@ -28,7 +28,7 @@ def read_clips(path: Path, kind: RowKind[Any]) -> StoredRows[Any]:
 
 def companion_path(path: Path, kind: RowKind[Any]) -> Path | None:
     """A dataset's own manifest (`sources.parquet`, `captions.parquet`), beside another or above; None without one."""
-    folder = locations.lying(path).absolute().parent
+    folder = locations.path_in_tree(path).absolute().parent
     manifests = (place / manifest_paths.name(kind.name) for place in (folder, *folder.parents)[:_LEVELS])
     return next((path for path in manifests if path.is_file() and files.kind_of(path) == kind), None)
 
