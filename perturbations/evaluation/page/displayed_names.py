@@ -92,6 +92,19 @@ def method_label(name: str) -> str:
     return (setting or methods.title_of(method)) + (" †" if needs_all_queries(name) else "")
 
 
+def method_labels(names: Iterable[str]) -> str:
+    """The labels of methods as words: "TENT, SAR and TCR"."""
+    *others, last = ["", *map(method_label, names)]
+    return " and ".join(filter(None, [", ".join(others[1:]), last]))
+
+
+def severities_text(severities: Sequence[int]) -> str:
+    """Severities in ascending order as words: "5", "1 to 5", "1, 3, 5"."""
+    if len(severities) > 2 and list(severities) == list(range(severities[0], severities[-1] + 1)):
+        return f"{severities[0]} to {severities[-1]}"
+    return ", ".join(map(str, severities))
+
+
 def row_names(pairs: Iterable[tuple[str, str]]) -> tuple[str, list[str]]:
     """Of rows of models and methods what they are, and the name of each.
 

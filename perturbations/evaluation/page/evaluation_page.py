@@ -13,7 +13,7 @@ import pandas as pd
 
 from perturbations.base import features, shown, storage
 from perturbations.evaluation.features import mteb_results
-from perturbations.evaluation.page import curves, leaderboard, page_sections, published_section
+from perturbations.evaluation.page import curves, leaderboard, page_sections, published_section, query_ranks
 from perturbations.evaluation.page import scores as scoring
 from perturbations.evaluation.page.displayed_names import model_names, retrievals_of, setting_of
 from perturbations.evaluation.page.page_tables import (
@@ -28,7 +28,7 @@ from perturbations.evaluation.page.page_tables import (
     name_files,
 )
 from perturbations.evaluation.result_rows import RESULTS, ResultRow, ScenarioKey, backends_of, tables_of
-from perturbations.evaluation.result_sets import check
+from perturbations.evaluation.result_sets import check, with_clean
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.models import role_registry as models_registry
@@ -64,7 +64,7 @@ def write(
     severity: list[PagePart] = []
     published: list[PagePart] = []
     # Dataset by dataset, as the resamples of all need too much memory.
-    for rows, of_directions in scoring.of_datasets(frame, scoring.read_ranks(ranks)):
+    for rows, of_directions in scoring.of_datasets(frame, query_ranks.read_ranks(ranks)):
         for choice in retrievals_of(rows):
             models = of_directions[choice.direction]
             # Numbers of composed queries in other galleries do not compare.
@@ -129,6 +129,7 @@ def _read(paths: Sequence[Path]) -> pd.DataFrame:
     rows = [row for path in paths if not mteb_results.is_given(path) for row in files.read_rows(path, RESULTS)]
     rows += mteb_results.read([path for path in paths if mteb_results.is_given(path)])
     check(rows)
+    rows = with_clean(rows, ())
     frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
     return frame.assign(
         model_name=frame["model_key"].map(model_names(frame["model_key"])),

@@ -20,8 +20,9 @@ from perturbations.evaluation.page.displayed_names import (
     titled,
 )
 from perturbations.evaluation.page.leaderboard import HUB_K, NEAR_ZERO
+from perturbations.evaluation.page.marks import marks
 from perturbations.evaluation.page.page_tables import PagePart, PageTable, Section, cell_of, text_frame
-from perturbations.evaluation.page.scores import marks, tasks_of
+from perturbations.evaluation.page.scores import tasks_of
 from perturbations.evaluation.result_rows import ResultRow, ScenarioKey
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.manifest import files, manifest_paths, sets
