@@ -36,11 +36,6 @@ class RetrievalChoice(NamedTuple):
         """The words of a caption."""
         return titled(dataset, DIRECTIONS[self.direction], self.gallery, SIDES.get(self.side, ""), self.suite)
 
-    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Its perturbed rows; the clean ones where nothing is perturbed."""
-        names = ["direction", "side", *(["suite"] if self.suite else [])]
-        return rows[(rows[names] == list(self)[: len(names)]).all(axis=1)]
-
 
 def retrievals_of(rows: pd.DataFrame) -> list[RetrievalChoice]:
     """The retrievals of a dataset: videos before captions as queries, perturbed queries before a perturbed gallery."""

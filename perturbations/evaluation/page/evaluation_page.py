@@ -62,6 +62,8 @@ def write(
     boards: list[PagePart] = []
     losses: list[PagePart] = []
     severity: list[PagePart] = []
+    hubness: list[PagePart] = []
+    costs: list[PagePart] = []
     published: list[PagePart] = []
     # Dataset by dataset, as the resamples of all need too much memory.
     for rows, of_directions in scoring.of_datasets(frame, query_ranks.read_ranks(ranks)):
@@ -71,9 +73,13 @@ def write(
             galleries = [str(own.rows["gallery_name"].iloc[0]) * (own.direction == "composed") for own in models]
             for gallery in dict.fromkeys(galleries):
                 same = [own for own, name in zip(models, galleries, strict=True) if name == gallery]
-                boards += leaderboard.of_retrieval(same, choice._replace(gallery=gallery))
-                losses += curves.losses_of(same, choice._replace(gallery=gallery))
-                severity += curves.of_models(same, choice._replace(gallery=gallery))
+                of_gallery = choice._replace(gallery=gallery)
+                boards += leaderboard.of_retrieval(same, of_gallery)
+                losses += curves.losses_of(same, of_gallery)
+                severity += curves.of_models(same, of_gallery)
+                hubness += page_sections.hubs(same, of_gallery)
+        for models in of_directions.values():
+            costs += page_sections.costs(models)
         published += published_section.of_dataset(rows, of_directions)
     every = [
         *features.answer_sections(answers),
@@ -83,8 +89,8 @@ def write(
         Section("Published values", published and [published_section.READ, *published], "published"),
         page_sections.composed(frame),
         page_sections.examples(frame, ranks, queries),
-        page_sections.hubs(frame),
-        page_sections.costs(frame),
+        Section("Hubness", hubness and [page_sections.OF_HUBS, *hubness], "hubness"),
+        Section("Cost", costs and [page_sections.OF_COSTS, *costs], "cost"),
         page_sections.corpora(frame, statistics, quarantine, manifests),
         page_sections.provenance(frame, manifests),
     ]

@@ -134,7 +134,8 @@ class _OwnRun(NamedTuple):
         unknown = len(self.scores.scenarios)
         numbers = [self.scores.numbers.get(run, unknown) for run in runs]
         of_seeds = self.scores.of_scenarios(metric, self.setting, numbers)
-        return np.asarray(of_seeds[self.scores.seeds[self.setting].index(self.seed)])
+        # Of another order in memory, a product rounds otherwise.
+        return np.ascontiguousarray(of_seeds[self.scores.seeds[self.setting].index(self.seed)])
 
 
 @cache
@@ -143,7 +144,8 @@ def _weights(runs: tuple[ScenarioKey, ...]) -> NDArray[np.float64]:
     return mean_of(pd.DataFrame(runs, dtype=object)).to_numpy(np.float64)
 
 
-_Member = tuple[_OwnRun, Part]
+_Member = tuple[_OwnRun, tuple[ScenarioKey, ...]]
+"""A run, and the scenarios of it that a cell is a mean over."""
 
 
 def compared(
@@ -185,7 +187,7 @@ def compared(
                 begun = begun or bool(fitting)
                 if len(fitting) == len(runs):
                     complete.append(own)
-            members.append(_members(cell, part, complete))
+            members.append([(own, runs) for own in _distinct(cell, complete)])
         known = [row for several in product(*members) if several and (row := _beside(cell, several)) is not None]
         beside = [own for own in known if own.value == own.value]
         is_score = cell.metric.removesuffix(_SPREAD) in FORMULAS
@@ -221,14 +223,14 @@ def _sizes(protocol: EvaluationProtocol, part: Part, own: _OwnRun, run: Scenario
     return [*sizes_differ(part, sized)]
 
 
-def _members(cell: Published, part: Part, configured: Sequence[_OwnRun]) -> list[_Member]:
+def _distinct(cell: Published, every: Sequence[_OwnRun]) -> list[_OwnRun]:
     """Of runs that differ in a seed alone, which changes nothing, the one of the stated seed, or the first."""
-    known: dict[tuple[object, ...], _Member] = {}
-    for own in configured:
+    known: dict[tuple[object, ...], _OwnRun] = {}
+    for own in every:
         free = own.seed if order_matters(cell) else None
         key = own.first["model_key"], own.first["label"], own.first["gallery_name"], free
         if key not in known or own.seed == cell.seed:
-            known[key] = own, part
+            known[key] = own
     return list(known.values())
 
 
@@ -240,11 +242,11 @@ def _beside(cell: Published, members: Sequence[_Member]) -> Beside | None:
     if len({(own.first["model_key"], own.first["label"], own.seed) for own, _ in members}) > 1:
         return None
     estimate = _estimate(cell, members)
-    (first, (*_, runs)), *_ = members
+    (first, runs), *_ = members
     scores = first.scores
     column = pd.Series(_weights(runs), [scores.numbers[run] for run in runs])
     span = span_of(estimate) if len(members) > 1 else scores.own_span(cell.metric, column, estimate)
-    departs = any(own.departures[run] for own, (*_, every) in members for run in every)
+    departs = any(own.departures[run] for own, every in members for run in every)
     return Beside(cell, scores.model, float(estimate[0]), span, departs)
 
 
@@ -257,11 +259,11 @@ def _estimate(cell: Published, members: Sequence[_Member]) -> Estimate:
     score = cell.metric.removesuffix(_SPREAD)
     if score not in FORMULAS:
         metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
-        return factor * _sum(_weights(runs) @ own.of_runs(metric, runs) for own, (*_, runs) in members)
-    (_, (*_, of_first)), *_ = members
+        return factor * _sum(_weights(runs) @ own.of_runs(metric, runs) for own, runs in members)
+    (_, of_first), *_ = members
     # The clean result is the whole one, as the papers take it: their own gate leaves captions out of the others alone.
     clean = _sum(own.of_runs(cell.of, [CLEAN_SCENARIO]) for own, _ in members)
-    perturbed = _sum(own.of_runs(cell.of, sorted(runs, key=_name)) for own, (*_, runs) in members)
+    perturbed = _sum(own.of_runs(cell.of, sorted(runs, key=_name)) for own, runs in members)
     scores = np.asarray(FORMULAS[score][1](clean, perturbed))
     if cell.metric.endswith(_SPREAD):
         return np.array([np.std(scores[:, 0], ddof=1) if len(scores) > 1 else np.nan])

@@ -35,13 +35,6 @@ def mean_of(scenarios: pd.DataFrame) -> pd.Series:
     return pd.Series([1 / (len(sizes) * sizes[key]) for key in keys], scenarios.index)
 
 
-def tasks_of(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """What each row's numbers are of: what is perturbed, the sizes of galleries, and how many queries are listed."""
-    listed = rows["queries"] + rows["missing_queries"]
-    known = rows[[*ScenarioKey._fields, "gallery", "gallery_mean"]].assign(listed=listed).astype(object)
-    return [*known.where(known.notna(), None).itertuples(index=False, name=None)]
-
-
 class Scores:
     """The results of one model on one dataset in one direction; without ranks it is not `sampled`: no intervals.
 
@@ -183,8 +176,10 @@ class Scores:
 
     @cached_property
     def tasks(self) -> list[tuple[Any, ...]]:
-        """The `tasks_of` its scenarios."""
-        return tasks_of(self.scenarios)
+        """What the numbers of scenarios are of: what is perturbed, the sizes of galleries, and the listed queries."""
+        listed = self.scenarios["queries"] + self.scenarios["missing_queries"]
+        known = self.scenarios[[*ScenarioKey._fields, "gallery", "gallery_mean"]].assign(listed=listed).astype(object)
+        return [*known.where(known.notna(), None).itertuples(index=False, name=None)]
 
     @cached_property
     def _resampled(self) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.intp], NDArray[np.intp]]:
@@ -193,7 +188,7 @@ class Scores:
         And which is of its clean counterpart, over the run's own queries.
         """
         assert self._ranks is not None
-        runs = pd.Index([*self._runs], tupleize_cols=False)  # type: ignore[call-overload]
+        runs = pd.Index([*self._runs], tupleize_cols=False)
         own = np.pad(self._ranks.to_numpy(), ((0, 0), (0, 1)))[:, self._ranks.columns.get_indexer(runs)]
         self._check(own)
         clean = np.pad(own, ((0, 0), (0, 1)))[:, self._clean_runs]

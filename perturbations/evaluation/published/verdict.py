@@ -23,7 +23,7 @@ RUN_KEY = (
 """The columns of a cell that say which run it is of, beside its scenarios and sizes."""
 
 
-_Values = Mapping[str, methods.MethodValue]
+_Values = Mapping[str, Any]
 
 Part = tuple[str, tuple[tuple[int | None, float | None], ...], tuple[ScenarioKey, ...]]
 """A retrieval in one direction: the numbers of queries and items, of which a result has one pair (None is a number that
