@@ -1,22 +1,15 @@
-"""The parser and the declaration of commands, and the arguments that several commands share."""
+"""The parser of commands, and the arguments that several commands share."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 from perturbations.base.errors import ConfigError, did_you_mean, short
-
-Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
-"""The object to which subcommands are added."""
-
-Command = Callable[[argparse.Namespace], int]
-"""The function of a command; it returns 0 for success and 1 for a problem."""
-
 
 _NAMES_WIDTH = 24
 """Columns of a command's name in the help, so that its line is shown beside it."""
@@ -67,13 +60,6 @@ class Schema(argparse.Action):
 
         print(config.json_schema(), end="")
         parser.exit()
-
-
-def add_command(commands: Commands, name: str, command: Command, text: str) -> Parser:
-    """Declare a command, with its one line of help."""
-    parser = commands.add_parser(name, help=text, description=text)
-    parser.set_defaults(command=command, parser=parser)
-    return parser
 
 
 def parsed(command_line: Parser, words: Sequence[str]) -> argparse.Namespace:

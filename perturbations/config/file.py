@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from perturbations.base import features, plugins, settings, shown
 from perturbations.base.errors import ConfigError, cut
-from perturbations.config import line_numbers, named_paths, problems, pruned
+from perturbations.config import line_numbers, named_paths, problems, pruned, type_problems
 from perturbations.config.line_numbers import COMMAND_LINE, NOWHERE, Key, LineOfKey, LinesOfKeys
 from perturbations.config.problems import Problem
 from perturbations.config.sections import Config
@@ -61,7 +61,7 @@ def parse(
     files of datasets that `targets` name must be there. Raises `ConfigError` with one line per mistake, each with
     its place and key.
     """
-    places = written.given(raw)
+    places = written.places_in(raw)
     # What a plugin may bring is not looked up where a plugin is wrong.
     wrong = [*places.repeated]
     brought = _load_plugins(raw)
@@ -101,11 +101,11 @@ def _typed(raw: object, places: LinesOfKeys, place: Path) -> tuple[Config | None
     while True:
         try:
             context = settings.ABSOLUTE if place.parts else None
-            return Config.model_validate(pruned.kept(values), context=context), told, values
+            return Config.model_validate(pruned.without_left_out(values), context=context), told, values
         except ValidationError as error:
-            mistakes = problems.of_types(error, _schema())
+            mistakes = type_problems.of_types(error)
             wrong = [(pruned.key_of(values, key), text) for key, text in mistakes]
-            wanted = {pruned.key_of(values, key) for key in problems.wants_text(error)} & texts.keys()
+            wanted = {pruned.key_of(values, key) for key in type_problems.wants_text(error)} & texts.keys()
         before = [key for key, _ in told]
         told += [
             (key, text)
@@ -117,11 +117,6 @@ def _typed(raw: object, places: LinesOfKeys, place: Path) -> tuple[Config | None
         for key, _ in wrong:
             if key not in wanted and not pruned.leave_out(values, key):
                 return None, told, values
-
-
-@plugins.cached
-def _schema() -> dict[str, Any]:
-    return Config.model_json_schema()
 
 
 def _as_yaml(raw: Any, places: LinesOfKeys, key: Key, texts: dict[Key, str]) -> Any:

@@ -50,7 +50,7 @@ class LinesOfKeys:
         """A line about a dotted key, after the place of the key; as it is where the key is written nowhere."""
         return prefix(self.of(tuple(key.split(".")))) + line
 
-    def given(self, raw: object) -> LinesOfKeys:
+    def places_in(self, raw: object) -> LinesOfKeys:
         """The places where `raw` was read: values that are not those of the files are the command line's.
 
         In a module, `raw` may be a section of its user's file. If `raw` is neither, the places are `NOWHERE`.

@@ -13,12 +13,12 @@ _INSTEAD: dict[Key, Any] = {("datasets",): {"demo": {"adapter": "demo"}}, ("suit
 """Of keys that every configuration needs."""
 
 
-def kept(values: Any) -> Any:
+def without_left_out(values: Any) -> Any:
     """A copy without what is left out."""
     if isinstance(values, dict):
-        return {name: kept(value) for name, value in values.items() if value is not _LEFT_OUT}
+        return {name: without_left_out(value) for name, value in values.items() if value is not _LEFT_OUT}
     if isinstance(values, list):
-        return [kept(value) for value in values if value is not _LEFT_OUT]
+        return [without_left_out(value) for value in values if value is not _LEFT_OUT]
     return values
 
 

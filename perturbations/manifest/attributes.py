@@ -28,7 +28,7 @@ _OWN = "own_"
 
 
 @lru_cache(10_000)
-def named(column: str) -> str:
+def column_name(column: str) -> str:
     """The name under which a column of annotations is kept: with `own_` before one that manifests or exports have.
 
     `own_width` becomes `own_own_width`, so that no two columns get one name.

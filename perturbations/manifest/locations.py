@@ -40,7 +40,7 @@ def root_of(path: Path, described: Mapping[str, object]) -> Path:
     raise ManifestError(f"{path} says that its root is {root}, but does not lie in that folder's `manifests`")
 
 
-def lying(path: Path) -> Path:
+def path_in_tree(path: Path) -> Path:
     """A manifest, or a folder of manifests, as it lies in its tree: a name from outside of it may be a link into it.
 
     A path whose own folders say where it lies is given back as it is named: `manifests` may be a link to another disk.
@@ -49,7 +49,7 @@ def lying(path: Path) -> Path:
     return real if MANIFESTS in real.parts and MANIFESTS not in named.parts else path
 
 
-def confined(root: Path, relative: str) -> Path:
+def path_below(root: Path, relative: str) -> Path:
     """A file below `root`. Raises `ManifestError` for a path that leaves it."""
     plain = PurePosixPath(relative)
     if plain.is_absolute() or ".." in plain.parts or "\0" in relative or not plain.parts:
@@ -99,7 +99,7 @@ def absolute(column: str, value: str, root: Path, *, is_source: bool) -> str:
         files = {name: path and absolute("source_path", path, root, is_source=True) for name, path in paths}
         return with_guide_files(value, files) if files else value
     if column == "path" and not is_source:
-        return str(confined(root, value))
+        return str(path_below(root, value))
     if "\0" in value:
         raise ManifestError(f"the source path {value[:200]!r} holds a NUL")
     return str(root / value)

@@ -88,12 +88,6 @@ def test_what_is_no_configuration_at_all(raw: Any) -> None:
     assert set(mistakes(raw)) == {"(top level)"}
 
 
-def test_an_empty_configuration_names_what_it_lacks() -> None:
-    assert {key: words[:10] for key, words in mistakes({}).items()} == dict.fromkeys(
-        ("datasets", "suites"), "is missing"
-    )
-
-
 @pytest.mark.parametrize("device", ["cpu", "mps", "cuda", "cuda:0", "cuda:15"])
 def test_devices(device: str) -> None:
     parsed = config_file.parse(changed(("evaluation/device", device), ("backends/device", device)))

@@ -596,4 +596,4 @@ def test_a_further_value_that_no_manifest_can_hold_rejects_its_row_alone(value: 
 def test_columns_of_exports_are_reserved() -> None:
     own = {*export_columns.CLIP.names, *export_columns.PAIRED.names, *export_columns.CAPTION.names}
     assert own - {"id"} <= attributes.RESERVED
-    assert attributes.named("split") == "split"
+    assert attributes.column_name("split") == "split"

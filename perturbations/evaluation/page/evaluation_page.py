@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from perturbations.base import features, shown, storage
+from perturbations.base import shown, storage
 from perturbations.evaluation.features import mteb_results
 from perturbations.evaluation.page import curves, leaderboard, page_sections, published_section, query_ranks
 from perturbations.evaluation.page import scores as scoring
@@ -47,12 +47,12 @@ def write(
     statistics: Sequence[Path] = (),
     quarantine: Sequence[Path] = (),
     queries: Sequence[Path] = (),
-    answers: Sequence[Path] = (),
+    answers: Sequence[Section] = (),
 ) -> None:
     """Write the page, and beside it a folder of its tables and curves.
 
     `results` are manifests, and files of mteb (see `mteb_results`). `queries` are manifests of composed queries, of
-    which the page shows a few. `answers` are manifests of results of answers to questions, beside their answers.
+    which the page shows a few. `answers` are the sections of answers to questions, which come first.
 
     Results without `ranks` have no intervals. Raises `ManifestError` when a file is not of its kind, when means of the
     results would mix models, or when ranks and results are of different runs.
@@ -82,7 +82,7 @@ def write(
             costs += page_sections.costs(models)
         published += published_section.of_dataset(rows, of_directions)
     every = [
-        *features.answer_sections(answers),
+        *answers,
         Section("Results", boards, "results"),
         Section("Loss per perturbation", losses, "loss"),
         Section("R@1 against severity", severity, "severity"),

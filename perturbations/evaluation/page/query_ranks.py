@@ -66,7 +66,7 @@ def read_ranks(paths: Sequence[Path]) -> dict[RankGroup, pd.DataFrame]:
 
 def _rank_rows(path: Path) -> pd.DataFrame:
     """The rows of a file, whose texts are categories: there are millions of few texts."""
-    with files.opened_as(path, RANKS):
+    with files.open_manifest(path, RANKS):
         words = [*dict.fromkeys((*GROUP, *RUN, "query_id", "rank"))]
         stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
         frame: pd.DataFrame = stored.read(words).unify_dictionaries().to_pandas(strings_to_categorical=True)

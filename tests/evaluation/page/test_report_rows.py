@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import synthetic_results as synthetic
 from copies import ROOT
@@ -37,8 +35,8 @@ from perturbations.base.records import canonical
 from perturbations.composed.split import COMPOSED_QUERIES, POOL, ComposedQuery, PoolClip
 from perturbations.evaluation.page import curves, evaluation_page, scores
 from perturbations.evaluation.page import displayed_names as names_of
-from perturbations.evaluation.result_rows import RANKS, RESULTS, RankRow, ResultRow
-from perturbations.manifest import file_digest, files
+from perturbations.evaluation.result_rows import RANKS, RankRow, ResultRow
+from perturbations.manifest import files
 from perturbations.retrieval.bootstrap import share_interval
 from perturbations.suites import suite_registry
 from perturbations.suites.published_cells import HASHES
@@ -318,17 +316,3 @@ def test_a_few_composed_queries_are_shown_with_what_was_retrieved(tmp_path: Path
     assert "evaluation.top_k" not in content.text
     files.write(paths["ranks"][0], RANKS, [replace(row, retrieved=None) for row in ranks], {"root": "."})
     assert "evaluation.top_k keeps what is retrieved first" in page_of(tmp_path, rows, **paths).text
-
-
-@pytest.mark.parametrize("kind", [RESULTS, RANKS], ids=lambda kind: kind.name)
-def test_rows_from_before_names_changed_are_refused_by_name(tmp_path: Path, kind: Any) -> None:
-    """Their column `model` held the pooling: read as it stands, it would mean another thing."""
-    schema = files.schema_of(kind).append(pa.field("pretrained", pa.string()))
-    path = tmp_path / "old.parquet"
-    with pq.ParquetWriter(path, schema, store_schema=False) as writer:
-        writer.write_table(schema.empty_table())
-        about = {"kind": kind.name, "schema_version": files.SCHEMA_VERSION, "rows": 0}
-        writer.add_key_value_metadata({"perturbations": json.dumps(about), "sha256": "0" * 64})
-    file_digest.write_sha256(path)
-    with pytest.raises(ManifestError, match="'pretrained', which is `model` since 1.0.*: evaluate again"):
-        files.read_rows(path, kind)
