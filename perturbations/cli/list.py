@@ -97,7 +97,7 @@ def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterab
     if cells:
         if name != _WITH_CELLS:
             raise ConfigError(f"--cells is of {_WITH_CELLS}: perturb list {_WITH_CELLS} --cells")
-        from perturbations.evaluation.published.presets import cell_lines  # loads pandas
+        from perturbations.evaluation.published.cell_status import cell_lines  # loads pandas
 
         described = cell_lines(thing)
         return [text for text, _ in described], [facts for _, facts in described if facts]

@@ -17,7 +17,7 @@ from perturbations.corpus.plan.sharding import DatasetPlan
 from perturbations.evaluation.plan import evaluation_files as evaluation_paths
 from perturbations.evaluation.plan import planned_runs as evaluation
 from perturbations.evaluation.published import protocols
-from perturbations.evaluation.published.presets import cells
+from perturbations.evaluation.published.cell_status import cells
 
 DATASETS = {"demo": DATASET}
 NAMED = {"captions": {"perturbations": ["ocr", "word_swap", "formal"]}}
