@@ -10,6 +10,7 @@ from typing import NamedTuple
 from perturbations.base.errors import AnnotationError, cut
 from perturbations.base.storage import composed
 from perturbations.datasets.adapter_registry import ColumnsSection
+from perturbations.datasets.fields import text_of
 from perturbations.datasets.parsing import columns_of, json_splits, of_separator, rows_of
 
 USUAL_NAMES = {
@@ -60,7 +61,8 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
         raise AnnotationError(f'{captions} lists no clip: it needs an entry per clip, such as {{"item_id": "a"}}')
     usual = {usual_form(name): name for name in names}
     could = {role: [usual[own] for own in known if own in usual] for role, known in USUAL_NAMES.items()}
-    values = {name: [_text(row.get(name)) for row in rows] for name in (*could["item_id"], *could["video"])}
+    # In the form in which names are compared.
+    values = {name: [composed(text_of(row.get(name))) for row in rows] for name in (*could["item_id"], *could["video"])}
     number = {name: sum(value in files for value in texts) for name, texts in values.items()}
     item_id, video, caption, start_s, end_s = (
         max(could[role], key=lambda name: number.get(name, 0), default=None) for role in USUAL_NAMES
@@ -96,11 +98,6 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
 def usual_form(name: str) -> str:
     """A column's name as `USUAL_NAMES` writes it."""
     return name.strip().lower().replace(" ", "_")
-
-
-def _text(value: object) -> str:
-    """A value as an id or a file's name has it, in the form in which names are compared."""
-    return composed(str(int(value)) if isinstance(value, float) and value.is_integer() else str(value))
 
 
 def _counts_rows(values: Sequence[str]) -> bool:
