@@ -89,12 +89,12 @@ def entries(
         yield Entry(**{"where": where, "source_index": number, "more": more, **fields(row)})
 
 
-def add_all(given: Iterable[Entry], collector: Collector) -> None:
+def add_all(asked: Iterable[Entry], collector: Collector) -> None:
     """List questions, and the clips that they are about: every distinct span of a video, once.
 
     A clip's captions are its questions. A question that cannot be used is rejected with the reason.
     """
-    every = list(given)
+    every = list(asked)
     videos = _videos(entry.video for entry in every)
     readings = [_readings(entry) for entry in every]
     usual: Counter[str] = Counter(form for reading in readings if isinstance(reading, dict) for form in reading)
