@@ -167,9 +167,8 @@ def entries_by(columns: QueryColumns, dataset: Dataset, collector: Collector, **
     return entries_of(chain(first, rows), columns, dataset, collector, **how)
 
 
-def _entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
+def _entries(dataset: ComposedTable, collector: Collector) -> Iterator[ComposedEntry]:
     """The queries of a table of one's own, in which clips are called as they are."""
-    assert isinstance(dataset, ComposedTable)
     columns = dataset.columns
     return entries_by(columns, dataset, collector, others=columns.required, clip_of=str)
 

@@ -28,7 +28,7 @@ def test_didemo_joins_descriptions_in_order_and_has_1004_videos_of_one_file(refe
     path = reference / "data/didemo/test_data.json"
     entries = json.loads(path.read_text())
     assert len(entries) == 4021
-    config = Dataset(adapter="didemo", annotations=path, videos=tmp_path)
+    config = adapter_registry.get("didemo").settings(adapter="didemo", annotations=path, videos=tmp_path)
     paragraphs = {item.source_video_id: item.texts[0] for item in reading.read("didemo", config).items}
     expected: dict[str, list[str]] = {}
     for entry in entries:
