@@ -47,7 +47,7 @@ class LinesOfKeys:
         return next((self.by_key[part] for part in around if part in self.by_key), ORIGIN)
 
     def before(self, key: str, line: str) -> str:
-        """A line about a dotted key, after the place of the key; as it is where the key is written nowhere."""
+        """A text about a dotted key, after the file and line of the key; the text alone if the key is not written."""
         return prefix(self.of(tuple(key.split(".")))) + line
 
     def places_in(self, raw: object) -> LinesOfKeys:

@@ -187,9 +187,9 @@ def _of_parameters(
 
 
 def not_following(problems: Iterable[Problem], told: Iterable[Problem], values: object) -> list[Problem]:
-    """Problems of what is kept of `values`, without those that follow from others, which are `told`.
+    """The problems that do not follow from others, which are `told`: a dataset that is wrong is not unknown as well.
 
-    Such as a name that is wrong where it is given.
+    The keys of `problems` are those of the right part of `values`.
     """
     keys = {key for key, _ in told}
     wrong_names = {key[1] for key in keys if len(key) > 1 and key[0] in ("datasets", "suites")}
@@ -227,7 +227,7 @@ def not_configured(
 
 
 def of_backends(config: Config) -> list[Problem]:
-    """What a guide says that its backends lack, and a number of frames for a tier that stores none or all."""
+    """What is wrong with backends for the guides that use them; and a number of frames for a tier that ignores it."""
     problems = []
     storage = config.storage
     if storage.tier != "frames" and "num_frames" in storage.model_fields_set:

@@ -106,7 +106,7 @@ class StorageSettings(Strict):
 
     @property
     def job_settings(self) -> dict[str, bool]:
-        """The settings by which a job that makes clips is told what no recipe says of their storage."""
+        """The settings of a job of clips that are in no recipe: whether it stores sound, and whether in a tar."""
         has_sound = self.tier == "video" and self.audio == "copy"
         in_tar = self.tier != "recipe" and self.container == "tar"
         return {**({"sound": True} if has_sound else {}), **({"tar": True} if in_tar else {})}
