@@ -39,7 +39,7 @@ def kinds() -> list[Any]:
 
 
 def targets(config: Any, plans: Any, caption_shards: Any) -> Iterable[Any]:
-    """Their targets, each a `corpus.plan.targets.Target`; the arguments are `Plans` and `CaptionShards` of that file."""
+    """Their targets, each a `corpus.plan.targets.Target`; the arguments are `Plans` and `CaptionShards` of there."""
     yield from import_module(_EVALUATION).targets(config, plans, caption_shards)
 
 
