@@ -219,12 +219,8 @@ def of_backbones() -> str:
     """A line per architecture of dual encoders."""
     rows = []
     for name, entry in backbones.backbones().items():
-        also = [
-            *["a faster pass of frames"] * entry.own_pass,
-            *["whole videos"] * entry.whole_videos,
-            *["OpenAI's checkpoints"] * entry.openai_checkpoints,
-        ]
-        rows.append([entry.title, f"`{name}`", entry.source, f"`{entry.example}`", ", ".join(also)])
+        also = "whole videos" if entry.whole_videos else entry.also
+        rows.append([entry.title, f"`{name}`", entry.source, f"`{entry.example}`", also])
     return table(["backbone", "model type", "source", "for example", "also"], rows)
 
 

@@ -22,7 +22,7 @@ from perturbations.config.named_paths import no_file, no_folder
 from perturbations.corpus.plan import items, resources
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.store import first_bytes
-from perturbations.datasets import folder as folder_of_videos
+from perturbations.datasets import usual_columns
 from perturbations.datasets.adapter_registry import Dataset
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Listing, is_unicode
 from perturbations.datasets.parsing import whole_json
@@ -159,19 +159,19 @@ def _section(
         raise AnnotationError(f"{captions}: no such file{no_file(captions)}")
     if not videos.is_dir():  # as a shell leaves it in `--videos=~/clips`, where the configuration's `~` is a folder
         raise AnnotationError(f"{videos}: no such directory{no_folder(videos)}")
-    section: dict[str, object] = {"adapter": folder_of_videos.ADAPTER.name}
+    section: dict[str, object] = {"adapter": "folder"}
     if pictures:
         section["adapter"] = _adapter_of_pictures(captions)
     section |= {"adapter": "questions"} if questions else {}
     section |= {"annotations": captions, "videos": videos}
-    if section["adapter"] not in (folder_of_videos.ADAPTER.name, "pictures"):
+    if section["adapter"] not in ("folder", "pictures"):
         return section, []
     lines = []
-    if splits := folder_of_videos.splits(captions):
-        section["split"] = splits[0] if len(splits) == 1 else folder_of_videos.ADAPTER.split
+    if splits := usual_columns.splits(captions):
+        section["split"] = splits[0] if len(splits) == 1 else "test"
         others = [name for name in splits if name != section["split"]]
         lines.append(f"split: {section['split']}" + (f", not {', '.join(others)}" if others else ""))
-    columns = folder_of_videos.choose_columns(captions, _names_of_files(videos, extensions))
+    columns = usual_columns.choose_columns(captions, _names_of_files(videos, extensions))
     if columns.section:
         lines.append("columns: " + ", ".join(f"{role} is {name!r}" for role, name in columns.by_role.items()))
     if columns.others:

@@ -48,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
 
     if (options.folder / MARKER).is_file():
         raise ManifestError(
-            f"{options.folder} is an export, not manifests: the same `perturb export` again compares its files, and "
-            "makes what is missing or changed"
+            f"{options.folder} is an export, not manifests: its SHA256SUMS, where it has one, tells whether it is "
+            "whole; `perturb export` into a new folder makes it again"
         )
     results = []
     deleted: list[Path] = []

@@ -90,10 +90,10 @@ def rows_from(options: argparse.Namespace) -> tuple[CompleteSource, list[Complet
 
 def _row_of(dataset: str, path: Path, item_id: str) -> CompleteSource:
     from perturbations.corpus.plan.clip_lists import ListedClip
-    from perturbations.corpus.render import clean_clips
+    from perturbations.corpus.store import clip_rows
 
     listed = ListedClip(item_id=item_id, source_video_id=item_id, path=str(path))
     try:
-        return clean_clips.source_row(dataset, listed)
+        return clip_rows.source_row(dataset, listed)
     except MediaError as error:
         raise MediaError(f"{path}: {error}") from error

@@ -20,9 +20,10 @@ from pydantic import Field
 
 from perturbations.base.errors import short
 from perturbations.base.settings import Strict
-from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of, get
+from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of, get, pool_of
+from perturbations.datasets.fields import checked, seconds
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, without_ending
-from perturbations.datasets.parsing import Rows, check_header, checked, columns_of, lines, rows_of, seconds
+from perturbations.datasets.parsing import Rows, check_header, columns_of, lines, rows_of
 
 _MOST_IDS = 100_000
 """Names in a cell."""
@@ -69,12 +70,11 @@ class ComposedTable(Dataset):
     categories: tuple[str, ...] | None = Field(None, min_length=1, description="only queries of these categories")
 
 
-def table_rows(path: Path, required: Sequence[str], optional: Iterable[str] = (), lists: Sequence[str] = ()) -> Rows:
+def table_rows(path: Path, required: Sequence[str], optional: Iterable[str] = ()) -> Rows:
     """The places and rows of a .csv, .tsv, .json, .jsonl or .parquet file. Raises `AnnotationError`."""
     present = columns_of(path)
     names = [*required, *(name for name in optional if name in present)]
-    captions = ("instruction",)
-    return rows_of(path, dict.fromkeys(names), item_id="query_id", captions=captions, lists=lists, way_out=_WAY_OUT)
+    return rows_of(path, dict.fromkeys(names), item_id="query_id", captions=["instruction"], way_out=_WAY_OUT)
 
 
 _LIST = re.compile(r"""\[(\s*['"]|.*\]$)""", re.DOTALL)
@@ -129,7 +129,7 @@ def entries_of(
     times = Counter[str]()
     number = 0
     has_galleries: bool | None = None
-    for where, row in checked(collector, rows, columns.query_id, texts, required, caption=columns.instruction):
+    for where, row in checked(collector, rows, texts, required, caption=columns.instruction, item_id=columns.query_id):
         plain = partial(_plain, row)
         category = plain(columns.category)
         if wanted is not None and category not in wanted:
@@ -171,9 +171,8 @@ def _plain(row: dict[str, object], name: str) -> str:
 
 def entries_by(columns: QueryColumns, dataset: Dataset, collector: Collector, **how: Any) -> Iterator[ComposedEntry]:
     """The queries of a dataset's table with these columns; `how` is as `entries_of` takes it."""
-    path, lists = annotations_of(dataset), (columns.targets, columns.gallery)
-    optional = [getattr(columns, name) for name in QueryColumns.model_fields]
-    rows = iter(table_rows(path, columns.required, optional, lists))
+    path, optional = annotations_of(dataset), [getattr(columns, name) for name in QueryColumns.model_fields]
+    rows = iter(table_rows(path, columns.required, optional))
     first = [*islice(rows, 1)]
     for _, row in first:
         if isinstance(row, dict) and {columns.source, columns.targets}.isdisjoint(row):  # JSON has no header
@@ -206,17 +205,6 @@ def read(dataset: Dataset, collector: Collector) -> None:
         _add_names(pool, adapter.extensions, collector)
 
 
-def pool_of(dataset: Dataset) -> Path | None:
-    """The table of all clips, where the configuration names one."""
-    return getattr(dataset, "pool", None)
-
-
-def further_files(dataset: Dataset) -> tuple[Path, ...]:
-    """The table of all clips, as a file beside the annotations."""
-    pool = pool_of(dataset)
-    return () if pool is None else (pool,)
-
-
 def item_of(
     item_id: str,
     video: str,
@@ -243,7 +231,7 @@ def _add_names(path: Path, known: Sequence[str], collector: Collector) -> None:
 
 def _add_pool(path: Path, known: Sequence[str], collector: Collector) -> None:
     rows = table_rows(path, ["item_id"], ("video", "caption", "start_s", "end_s"))
-    for where, row in checked(collector, rows, "item_id", ("item_id",), caption=""):
+    for where, row in checked(collector, rows, ["item_id"]):
         item_id = row["item_id"]
         try:
             span = seconds(row.get("start_s")), seconds(row.get("end_s"))
@@ -270,6 +258,5 @@ ADAPTER = Adapter(
     settings=ComposedTable,
     spans=has_spans,
     queries=_entries,
-    further_files=further_files,
     read=read,
 )

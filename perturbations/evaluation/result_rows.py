@@ -12,7 +12,7 @@ from perturbations.base.records import digest
 from perturbations.manifest import manifest_paths
 from perturbations.manifest.rows import CaptionRow, RowKind, SourceRow
 
-_Side = Literal["none", "query", "gallery", "both"]
+Side = Literal["none", "query", "gallery", "both"]
 """What is perturbed: nothing (clean results), the queries, the gallery, or both."""
 
 WHOLE_GALLERY = "dataset"
@@ -98,7 +98,7 @@ class Run:
     mix: str | None = None
     share: float | None = None
     direction: Literal["v2t", "t2v", "composed"]
-    side: _Side
+    side: Side
     model: str
     model_key: str
     method: str

@@ -21,6 +21,7 @@ from perturbations.corpus.render.clean_clips import source_of
 from perturbations.corpus.row_checks import Finding, finding_of, name_of, values
 from perturbations.corpus.store import clip_rows, stored_clip
 from perturbations.exports import export_folder, recipe_export
+from perturbations.exports.export_registry import DATA
 from perturbations.manifest import files, locations, manifest_paths
 from perturbations.manifest.rows import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
 from perturbations.manifest.stored_rows import stored
@@ -142,7 +143,7 @@ def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe_expo
     """
     if export_folder.read_marker(export).get("format") != recipe_export.FORMAT:
         raise ManifestError(f"{export} is no folder that `perturb export --format {recipe_export.FORMAT}` wrote")
-    listing, data = export / export_folder.SUMS, export / export_folder.DATA
+    listing, data = export / export_folder.SUMS, export / DATA
     hashes = export_folder.read_sums(listing)
     if root and (digest := storage.sha256(listing)) != root:
         raise ManifestError(f"{listing} is not the published list: its root is {digest}, not {root}")

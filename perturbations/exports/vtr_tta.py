@@ -56,6 +56,7 @@ def write_videos(request: Request) -> Exported:
     item_ids: dict[str, set[str]] = {}
     for row in exported.rows:
         item_ids.setdefault(scenario(row), set()).add(row.item_id)
+    is_new: list[bool] = []
     for _, clips in exported.scenarios():
         place = request.output / scenario(clips[0].row)
         files_of = {item_id: place / f"{name}.pt" for item_id, name in _names(item_ids[place.name]).items()}
@@ -66,10 +67,8 @@ def write_videos(request: Request) -> Exported:
                 raise MediaError("no file can have the name that the loader looks for, or another id has it")
             return _write(files_of[clip.row.item_id], clip, request.num_frames, request.size)
 
-        results = [*videos.for_each(exported, clips, work).values()]
-        exported.written += results.count(True)
-        exported.kept += results.count(False)
-    return exported.result()
+        is_new += videos.for_each(exported, clips, work).values()
+    return replace(exported.result(), written=sum(is_new), kept=is_new.count(False))
 
 
 def scenario(row: exported_corpus.ListedRow | TextRow) -> str:

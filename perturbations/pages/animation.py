@@ -24,7 +24,7 @@ from perturbations.pages.contact_sheet import contact_sheet, write_whole
 _SIDE = 160  # the most pixels of a side of each clip: six of them fit the width of a page
 _WORD = 96  # of so many pixels a column is wide enough for "severity 5"
 _QUALITY = 60  # of a WebP
-_PROFILE = profiles.Profile("libx264", "yuv420p", {"preset": "slow", "crf": "24"}, exact=False)
+_PROFILE = profiles.Profile("libx264", "yuv420p", {"preset": "slow", "crf": "24"})
 ENDINGS = (".webp", ".mp4")
 """The forms: a WebP plays in READMEs and browsers, an MP4 in slides too."""
 

@@ -23,9 +23,7 @@ from perturbations.pages import preview_sheet
 _FRAMES, RATE = 16, 8  # of all previews, so that those side by side stay in step
 _LATEST = 60  # no frame before it is skipped: of a long clip, only the beginning is decoded
 _SIDE = 240  # the most pixels of a side
-_PROFILE = Profile(
-    "libx264", "yuv420p", {"preset": "veryfast", "crf": "32", "x264-params": "cpu-independent=1"}, exact=False
-)
+_PROFILE = Profile("libx264", "yuv420p", {"preset": "veryfast", "crf": "32", "x264-params": "cpu-independent=1"})
 _TIMING = Timing(Fraction(1, RATE), Fraction(RATE))
 _QUALITY = 40  # of stills
 _ITEMS = 2

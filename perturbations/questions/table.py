@@ -21,8 +21,9 @@ from typing import Any, Literal
 from perturbations.base.errors import short
 from perturbations.base.records import canonical
 from perturbations.base.storage import nfc
+from perturbations.datasets.fields import checked, seconds
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item, at
-from perturbations.datasets.parsing import checked, seconds
+from perturbations.datasets.parsing import Rows
 from perturbations.manifest.rows import QuestionRow
 
 _log = logging.getLogger("perturbations")
@@ -76,7 +77,7 @@ class Entry:
 
 def entries(
     collector: Collector,
-    rows: Iterable[tuple[AnnotationPlace, object]],
+    rows: Rows,
     texts: Sequence[str],
     others: Sequence[str],
     fields: Callable[[dict[str, Any]], dict[str, Any]],
@@ -85,7 +86,7 @@ def entries(
 
     Other columns are kept.
     """
-    for number, (where, row) in enumerate(checked(collector, rows, texts[0], texts, others, caption="")):
+    for number, (where, row) in enumerate(checked(collector, rows, texts, others)):
         more = {name: value for name, value in row.items() if name not in (*texts, *others)}
         yield Entry(**{"where": where, "source_index": number, "more": more, **fields(row)})
 

@@ -334,7 +334,7 @@ def test_exports_carry_pictures_as_pictures(tmp_path: Path, monkeypatch: pytest.
     _, row = rows_of(tree, tiers.stored_video(profile), monkeypatch)
     hub, tars, tasks = (tmp_path / name for name in ("hub", "tars", "tasks"))
     manifest = tree / "manifests/pictures/mm_robustness/videos.parquet"
-    assert str(export("hub", manifest, hub, clean=True)).startswith("2 pictures written, 0 existed")
+    assert str(export("hub", manifest, hub, clean=True)).startswith("2 pictures written, 0 failed")
     (exported,) = (hub / "data").glob("pixelate_3/videos/*")
     assert exported.suffix == Path(row.path or "").suffix
     assert "`image`" in (hub / "README.md").read_text()

@@ -15,7 +15,7 @@ from perturbations.config.named_paths import check_paths
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.datasets import adapter_registry
 from perturbations.datasets.adapter_registry import Dataset
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Listing, Rejected, raise_problems
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Listing, Rejected
 from perturbations.datasets.parsing import lines
 from perturbations.media.profiles import PICTURE_EXTENSIONS, is_picture
 
@@ -34,45 +34,38 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
     check_paths(name, dataset, places, videos=videos)
     collector = Collector(dataset.annotations or Path(dataset.adapter))
     adapter_registry.get(dataset.adapter).read(dataset, collector)
-    if not collector.items:
-        what = f"has no entry as the adapter '{dataset.adapter}' expects"
-        raise_problems(collector.place, what, collector.malformed, collector.num_malformed)
-    collector.complete()
-    items, rejected = tuple(collector.items.values()), tuple(collector.rejected)
+    listing = collector.listing(dataset.adapter)
     if dataset.subset is not None:
-        items, rejected = _subset(name, dataset.subset, items, rejected, places)
-    if not items and not rejected:
+        listing = _subset(name, dataset.subset, listing, places)
+    if not listing.items and not listing.rejected:
         hint = "a row per clip below its header" if collector.place.suffix in (".csv", ".tsv") else "an entry per clip"
         raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item; it needs {hint}")
-    listed = {item.item_id for item in items}
-    questions = tuple(row for row in collector.questions if row.item_id in listed)
-    attributes = {item_id: own for item_id, own in collector.attributes.items() if item_id in listed}
-    return Listing(items, rejected, questions, attributes, collector.place.name, collector.empty)
+    return listing
 
 
 _LOOKED_AT = 10_000
 """Ids that a mistyped one is compared with."""
 
 
-def _subset(
-    name: str,
-    wanted: Sequence[str],
-    items: tuple[Item, ...],
-    rejected: tuple[Rejected, ...],
-    places: LinesOfKeys,
-) -> tuple[tuple[Item, ...], tuple[Rejected, ...]]:
+def _subset(name: str, wanted: Sequence[str], listing: Listing, places: LinesOfKeys) -> Listing:
+    """What a listing says of the wanted items. Raises `ConfigError` for one that is not in it."""
     chosen = set(map(nfc, wanted))
-    known = {nfc(item.item_id) for item in items} | {nfc(entry.item_id) for entry in rejected}
+    ids = [item.item_id for item in listing.items] + [entry.item_id for entry in listing.rejected]
+    known = set(map(nfc, ids))
     if unknown := [item_id for item_id in wanted if nfc(item_id) not in known]:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         key = f"datasets.{name}.subset"
-        ids = [item.item_id for item in items] + [entry.item_id for entry in rejected]
         hint = did_you_mean(unknown[0], ids[:_LOOKED_AT]) or f"; ids are such as {', '.join(map(short, ids[:2]))}"
         line = f"{key}: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}{hint}"
         raise ConfigError(places.before(key, line))
-    return (
-        tuple(item for item in items if nfc(item.item_id) in chosen),
-        tuple(entry for entry in rejected if nfc(entry.item_id) in chosen),
+    items = tuple(item for item in listing.items if nfc(item.item_id) in chosen)
+    listed = {item.item_id for item in items}
+    return replace(
+        listing,
+        items=items,
+        rejected=tuple(entry for entry in listing.rejected if nfc(entry.item_id) in chosen),
+        questions=tuple(row for row in listing.questions if row.item_id in listed),
+        attributes={item_id: own for item_id, own in listing.attributes.items() if item_id in listed},
     )
 
 

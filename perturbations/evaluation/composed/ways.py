@@ -20,7 +20,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical, digest
 from perturbations.composed.gallery_sets import NAMES, WITH_SOURCE, gallery, is_global, shared_rows, targets_in
 from perturbations.composed.split import WORDS, Split
-from perturbations.evaluation.plan import composed_runs
+from perturbations.evaluation.plan import planned_runs
 from perturbations.evaluation.plan.planned_runs import CLEAN
 from perturbations.evaluation.result_rows import Finished, ResultRow, Run
 from perturbations.evaluation.result_sets import RANDOM, finished
@@ -145,7 +145,7 @@ def method_of(setting: Mapping[str, str]) -> str:
 
 def _is_affected(setting: Mapping[str, str], run: Run) -> bool:
     """Whether a scenario's perturbation changes the result."""
-    clips, texts = composed_runs.halves(run)
+    clips, texts = planned_runs.halves(run)
     halves = {_compared(setting["strategy"]), setting["half"]}
     by_clip, by_words = bool(halves & {"visual", "average"}), bool(halves & {"text", "average"})
     return (clips is None or by_clip) and (texts is None or by_words)

@@ -140,12 +140,12 @@ def read_answers(path: Path, direction: str = "") -> dict[str, list[str]]:
     lists the query. A dataset's `qrels.parquet` says which clip answers a caption: in the `direction` v2t, which
     caption answers a clip.
     """
-    is_parquet = path.suffix == ".parquet"
-    header = parsing.parquet_header(path) if is_parquet else parsing.header(path)
+    is_parquet = path.suffix.lower() == ".parquet"
+    header = parsing.header(path)
     query, item = _RELEVANT[0], "corpus_id" if "corpus_id" in header and _RELEVANT[1] not in header else _RELEVANT[1]
     columns = [query, item, *(["score"] if "score" in header else [])]
     way_out = f"; name its columns {query} and {item}"
-    rows = parsing.parquet(path, columns, (), way_out) if is_parquet else parsing.table(path, columns, ",", way_out)
+    rows = parsing.parquet(path, columns, way_out) if is_parquet else parsing.table(path, columns, way_out)
     answers: dict[str, list[str]] = {}
     for place, row in rows:
         where = f"{path}, {f'line {place}' if isinstance(place, int) else place}"
