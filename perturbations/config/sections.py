@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, PrivateAttr, field_validator, model_serializer, model_validator
 from pydantic.config import JsonDict
@@ -25,7 +25,8 @@ _OF_FEATURES = features.sections()
 
 if TYPE_CHECKING:
     AnyDataset = Dataset
-    Composed = Evaluation = Any
+    Composed: TypeAlias = Any
+    Evaluation: TypeAlias = Any
 else:
     AnyDataset = datasets.settings_of_any()
     Composed, Evaluation = _OF_FEATURES["composed"], _OF_FEATURES["evaluation"]
