@@ -33,8 +33,8 @@ def prefix(place: LineOfKey) -> str:
 class LinesOfKeys:
     """The place of every key; a key of several sources is written in the last one, whose value counts.
 
-    All are equal, so that configurations that say the same are, wherever their keys are written. `values` are those of
-    the files, `repeated` the keys that a file has twice, each with what is said of it.
+    Any two of them are equal, so that configurations with the same values are equal, wherever their keys are written.
+    `values` are those of the files, `repeated` the keys that a file has twice, each with its message.
     """
 
     by_key: Mapping[Key, LineOfKey] = field(compare=False)
@@ -97,7 +97,7 @@ def _differing(raw: Mapping[str, Any], values: Mapping[str, Any], key: Key) -> I
 
 
 def lines_of_node(node: yaml.Node, loader: yaml.SafeLoader, key: Key = ()) -> Iterator[tuple[Key, int, int]]:
-    """Each key of a YAML document, its line, and the line where its mapping has the key before; 0 where it has not."""
+    """Each key of a YAML document, its line, and the line of the same key before it in its mapping; 0 without one."""
     if isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             yield (*key, str(index)), value.start_mark.line + 1, 0

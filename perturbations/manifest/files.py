@@ -68,7 +68,7 @@ def write(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About =
 
 
 def write_part(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> None:
-    """Write a shard's part. A lock makes sure that no orphan of a killed run writes it, too."""
+    """Write a shard's part. A lock keeps an orphan of a killed run from writing it too."""
     with storage.one_job(path):
         write(path, kind, rows)
 
