@@ -26,7 +26,7 @@ def root_of(path: Path, described: Mapping[str, object]) -> Path:
     Raises `ManifestError` where the manifest names any other folder than that or its own.
     """
     relative = PurePosixPath(str(described.get("root", ".")))
-    # First the path as it is written: `manifests` may be a link to another disk. Then the resolved one: it may be a link.
+    # First the path as it is written: `manifests` may be a link to another disk. Then the path that it leads to.
     named, real = Path(os.path.abspath(path)).parent, Path(path).resolve().parent
     levels = len(relative.parts)
     if set(relative.parts) - {".."} or levels > len(real.parents):
