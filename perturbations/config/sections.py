@@ -25,7 +25,7 @@ _OF_FEATURES = features.sections()
 
 if TYPE_CHECKING:
     AnyDataset = Dataset
-    Composed: TypeAlias = Any
+    Composed: TypeAlias = Any  # sections of rooms above this one
     Evaluation: TypeAlias = Any
 else:
     AnyDataset = datasets.settings_of_any()
@@ -107,7 +107,7 @@ class StorageSettings(Strict):
 
     @property
     def job_settings(self) -> dict[str, bool]:
-        """The settings of a job of clips that are in no recipe: whether it stores sound, and whether in a tar."""
+        """The settings by which a job that makes clips is told what no recipe says of their storage."""
         has_sound = self.tier == "video" and self.audio == "copy"
         in_tar = self.tier != "recipe" and self.container == "tar"
         return {**({"sound": True} if has_sound else {}), **({"tar": True} if in_tar else {})}
