@@ -99,9 +99,9 @@ def look(
     summary += _few_lines(what, malformed)
     summary.append(cost)
     summary += chosen
-    named = {os.path.realpath(clip.path) for clip in located}
+    listed = {os.path.realpath(clip.path) for clip in located}
     there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions and path.is_file())
-    if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
+    if unlisted := [path.name for path in there if os.path.realpath(path) not in listed]:
         what = noun if questions or listing.has_captions else "row"
         summary.append(f"{files} without a {what}, which are left out: {_few(unlisted)}")
     first = next(iter(usable)).path
