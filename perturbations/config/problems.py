@@ -234,7 +234,7 @@ def backend_problems(config: Config) -> list[Problem]:
         text = f"only the tier 'frames' has this key, not '{storage.tier}': leave it out, or write `tier: frames`"
         problems.append(problem("storage.num_frames", text))
     for variant, kind in used_guides(config):
-        lines = guides.get(kind).problems(config.backends.guide_settings(variant=variant))
+        lines = guides.get(kind).problems(guides.GuideSettings(backends=config.backends, variant=variant))
         problems += [problem(key, text) for key, _, text in (line.partition(": ") for line in lines)]
     return problems
 
