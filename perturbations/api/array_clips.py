@@ -45,9 +45,10 @@ def perturb(
 ) -> Frames:
     """Perturb a clip held in memory: `corrupt` for loops, in which nobody forgets the key and the frame rate.
 
+    `name`, `severity`, `seed`, `item_id`, `dataset`, `variant` and `donors` are those of `corrupt`.
+
     Args:
         frames: the clip, T x H x W x 3, RGB, uint8. It is not modified.
-        name, severity, seed, item_id, dataset, variant, donors: as of `corrupt`.
         fps: frames per second; only perturbations of time and bitrate depend on it. Of a video whose frames are not
             evenly spaced in time, they differ from a corpus, which encodes the frames at their own times.
 

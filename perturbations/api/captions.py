@@ -21,10 +21,11 @@ def perturb_text(
 ) -> PerturbedText:
     """Perturb a caption.
 
+    `name`, `seed`, `dataset` and `variant` are those of `corrupt`; `item_id` is the caption's.
+
     Args:
         text: the caption; any string. One that is empty or only white space stays as it is, as every kernel leaves it.
         severity: 1 up to the highest of the perturbation; 0 gives the caption itself.
-        name, seed, item_id, dataset, variant: as of `corrupt`; the id is the caption's.
         backend: which models play the roles: "offline", the default, or "pretrained".
 
     Returns:

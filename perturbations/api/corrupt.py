@@ -40,9 +40,11 @@ def corrupt(
         name: `suite/name`, or the name alone. A name that several suites have is that of the first of them, and a
             warning lists them: mlvp, mm_robustness, msrvtt_p, tampering, transmission.
         severity: 1 to 5; 0 gives a copy.
-        seed, dataset, item_id: the key of what is random. The same key gives the same pixels, and those of a corpus
-            before they are stored, which a lossless profile keeps. Give each picture of a set its own id, or all get
-            the same noise. An id that is a number is its digits.
+        seed: with `dataset` and `item_id`, the key of what is random. The same key gives the same pixels, and those of
+            a corpus before they are stored, which a lossless profile keeps.
+        dataset: a part of the key: the dataset's name in config.yaml.
+        item_id: a part of the key. Give each picture of a set its own id, or all get the same noise. An id that is a
+            number is its digits.
         fps: frames per second, for perturbations of time and bitrate; None: the file's own, 25 of an array.
         variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
         donors: the clips that event insertion may take a segment from, each T x H x W x 3, of the same frame rate.

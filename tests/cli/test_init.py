@@ -20,7 +20,9 @@ from copies import ROOT
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config.sections import Config
-from perturbations.corpus.plan import items, sharding
+from perturbations.corpus.plan import clip_lists, items, sharding
+from perturbations.manifest import manifest_paths
+from perturbations.manifest.rows import SourceRow
 
 Capture = pytest.CaptureFixture[str]
 OWN = ("--videos", "clips", "--captions")
@@ -41,6 +43,11 @@ def configured(folder: str) -> Config:
     """What was written, in the folder where it is used."""
     os.chdir(folder)
     return config_file.parse(yaml.safe_load(Path("config.yaml").read_text()))
+
+
+def rejected(config: Config, dataset: str) -> list[SourceRow]:
+    """The items that planning has found to be unusable."""
+    return list(clip_lists.read(config.at(manifest_paths.at("rejected", dataset=dataset)), SourceRow))
 
 
 def test_init_writes_a_commented_configuration_that_is_valid(tmp_path: Path) -> None:
@@ -211,7 +218,8 @@ def test_clips_without_captions_have_a_project(folder: str) -> None:
     (name,) = config.datasets
     assert name == {"study": "study", "Größe 2": "groe_2"}.get(folder, "mine")
     plan = sharding.plan_clips(config, name)
-    assert (plan.listed, plan.rejected, plan.captions, plan.rejected_captions) == (3, 0, 0, 0)
+    assert (plan.listed, plan.captions, plan.rejected_captions) == (3, 0, 0)
+    assert rejected(config, name) == []
 
 
 def test_clips_in_folders_and_a_table_of_labels_have_projects(tmp_path: Path, capsys: Capture) -> None:
@@ -228,8 +236,10 @@ def test_clips_in_folders_and_a_table_of_labels_have_projects(tmp_path: Path, ca
     assert "kept with each clip: 'label', 'width' as 'own_width', 'split'" in output
     assert "perturb encode" not in output, "retrieval needs captions"
     for name in ("folders", "labels"):
-        plan = sharding.plan_clips(configured(name), name)
-        assert (plan.listed, plan.rejected, plan.rejected_captions) == (2, 0, 0)
+        config = configured(name)
+        plan = sharding.plan_clips(config, name)
+        assert (plan.listed, plan.rejected_captions) == (2, 0)
+        assert rejected(config, name) == []
         os.chdir(tmp_path)
 
 
