@@ -55,6 +55,8 @@ def _opened(path: Path, newline: str) -> Iterator[IO[str]]:
 
 
 def _unreadable(path: Path, error: OSError) -> AnnotationError:
+    if isinstance(error, FileNotFoundError):
+        return AnnotationError(f"{path}: no such file")
     return AnnotationError(f"{path} cannot be read: {error.strerror}{_WAYS.get(type(error), '')}")
 
 

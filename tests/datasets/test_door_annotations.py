@@ -42,6 +42,12 @@ def test_a_malformed_file_says_where(tmp_path: Path, name: str, content: bytes, 
     assert message in str(caught.value)
 
 
+@each("name", ["a.csv", "a.json", "a.parquet"])
+def test_a_file_that_is_not_there_is_called_so(tmp_path: Path, name: str) -> None:
+    with pytest.raises(AnnotationError, match=rf"{name}: no such file$"):
+        list(parsing.rows_of(tmp_path / name, ()))
+
+
 def test_several_wrong_lines_are_told_at_once(tmp_path: Path) -> None:
     config = dataset(tmp_path, "activitynet", "x\n" * 30, "a.jsonl")
     with pytest.raises(AnnotationError) as caught:
