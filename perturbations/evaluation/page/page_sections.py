@@ -162,8 +162,8 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
     best = rows.iloc[int(rows["recall_at_1"].to_numpy().argmax())]
     names = ("dataset", "model_key", "method", "label", "seed", "side")
     filters = [(name, "==", best[name]) for name in names if pd.notna(best[name])]
-    wanted = ["query_id", "rank", "retrieved"]
-    ranked = pd.concat([pq.read_table(own, columns=wanted, filters=filters).to_pandas() for own in ranks])
+    columns_read = ["query_id", "rank", "retrieved"]
+    ranked = pd.concat([pq.read_table(own, columns=columns_read, filters=filters).to_pandas() for own in ranks])
     known = asked.join(ranked.set_index("query_id"), how="inner").sort_index()
     known = known.iloc[sorted({place * len(known) // _EXAMPLES for place in range(_EXAMPLES) if len(known)})]
     pool = files.read_columns(path.with_name(manifest_paths.name("composed_pool")), "clip_id", "narration").to_pandas()

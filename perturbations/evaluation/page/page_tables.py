@@ -64,7 +64,7 @@ class PageTable:
         corner: what the names of its rows are.
         frame: its cells, by the names of rows, and by group (which may be "") and name of columns.
         note: what a reader must know of it.
-        guide: how to read it and tables like it, in lines; the page says it once.
+        guide: how to read it and tables like it, in lines; the page shows it once.
         style: "stacked": the parts of a cell may be below each other, to fit a small screen; "board": so, and the
             headings sort; "left": it holds words and not numbers.
         brief: the columns whose deviations, changes and intervals the page shows, where it does not show all; the CSV
