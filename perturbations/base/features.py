@@ -1,7 +1,6 @@
-"""What `composed`, `evaluation` and `questions` bring to those below them; their modules are imported on first use.
+"""What `composed`, `evaluation` and `questions` add to packages below them. Their modules are imported on first use.
 
-Standard library only. The functions take and give types of packages above, which are named in words here. These five
-modules are the only ones of the package that another one below them names by a string.
+The types of packages above are named in words here. Standard library only.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def kinds() -> list[Any]:
 
 
 def targets(config: Any, plans: Any, caption_shards: Any) -> Iterable[Any]:
-    """Each `corpus.plan.targets.Target` of theirs, given `corpus.plan.targets.Plans` and `CaptionShards`."""
+    """Their targets, each a `corpus.plan.targets.Target`; the arguments are `Plans` and `CaptionShards` of there."""
     yield from import_module(_EVALUATION).targets(config, plans, caption_shards)
 
 

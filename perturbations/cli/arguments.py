@@ -16,7 +16,7 @@ _NAMES_WIDTH = 24
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that lists its commands in sections, and says what a mistyped word may have meant."""
+    """A parser that lists its commands in sections, and proposes the nearest name for a mistyped word."""
 
     sections: Mapping[str, list[argparse.Action]] = {}
 
@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def error(self, message: str) -> NoReturn:
-        """End with the usage and a message, which says how a value is given that looks like an option."""
+        """End with the usage and a message, with the way to write a value that looks like an option."""
         hint = "; before a value that begins with a dash, write =" if message.endswith("argument") else ""
         super().error(message + hint)
 

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
 
     further = [path.absolute() for path in options.configfile]  # as Snakemake takes them: from where it was started
     enter(options.directory)
-    config = config_file.of_files([Path("config.yaml"), *further], options.targets)
+    config = config_file.read_config([Path("config.yaml"), *further], options.targets)
     folders.check_folders(Path())
     limits.use(config.limits.model_dump())
     works = targets.named(config, options.targets)

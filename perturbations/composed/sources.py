@@ -20,7 +20,7 @@ from perturbations.datasets import adapter_registry, webvid_covr
 from perturbations.datasets.adapter_registry import Dataset, annotations_of
 from perturbations.datasets.egocvr import clips_table_of
 from perturbations.datasets.listing import Collector, Listing
-from perturbations.datasets.parsing import columns_of
+from perturbations.datasets.parsing import header
 from perturbations.demo import dataset as demo
 from perturbations.demo.film import FamilyMember
 
@@ -209,7 +209,7 @@ def of_file(
     Raises `AnnotationError`, and `ConfigError` for an adapter that has no composed queries, or unknown columns.
     """
     if adapter is None:
-        names = {*columns_of(path)}
+        names = {*header(path)}
         if names.issuperset(official.TEXTS):
             return official.read(path)
         if not names.issuperset(webvid_covr.COLUMNS.required):

@@ -70,7 +70,7 @@ _FORMS_OF_NAMES = {
 """How a perturbation of videos is written, and one of captions."""
 
 
-def of_datasets(config: Config) -> list[Problem]:
+def dataset_problems(config: Config) -> list[Problem]:
     """Names that are taken, paths that an adapter needs or does not take, and donors that there are not."""
     problems: list[Problem] = []
     for name, dataset in config.datasets.items():
@@ -109,7 +109,7 @@ _OF_SOME_ADAPTERS = ("ids", "columns", "captions", "clips")
 """Keys that only the adapters read which take them."""
 
 
-def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
+def suite_problems(suites: Mapping[str, SuiteSection]) -> list[Problem]:
     """Suites, perturbations, severities and parameters that there are not, and numbers out of their bounds."""
     problems: list[Problem] = []
     for name, wanted in suites.items():
@@ -130,21 +130,21 @@ def of_suites(suites: Mapping[str, SuiteSection]) -> list[Problem]:
             text = f"must be {allowed}, not {short(wanted.variant)}{did_you_mean(variant, suite.variants)}"
             problems.append(((*key, "variant"), text))
             continue
-        problems += _of_suite(key, wanted, [entry.in_variant(variant) for entry in suite.perturbations])
+        problems += _problems_of_suite(key, wanted, [entry.in_variant(variant) for entry in suite.perturbations])
     return problems
 
 
-def _of_suite(key: Key, wanted: SuiteSection, entries: Sequence[suite_registry.Perturbation]) -> list[Problem]:
+def _problems_of_suite(key: Key, wanted: SuiteSection, entries: Sequence[suite_registry.Perturbation]) -> list[Problem]:
     known = {entry.name: entry for entry in entries if entry.kind == "video"}
-    problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known)
-    problems += _of_parameters((*key, "parameters"), wanted.parameters, known, wanted.perturbations)
+    problems = _name_problems((*key, "perturbations"), wanted.perturbations, known)
+    problems += _parameter_problems((*key, "parameters"), wanted.parameters, known, wanted.perturbations)
     texts = {entry.name: entry for entry in entries if entry.kind == "text"}
     captions, key = wanted.captions, (*key, "captions")
-    problems += _unknown_names((*key, "perturbations"), captions.perturbations, texts)
-    return problems + _of_parameters((*key, "parameters"), captions.parameters, texts, captions.perturbations)
+    problems += _name_problems((*key, "perturbations"), captions.perturbations, texts)
+    return problems + _parameter_problems((*key, "parameters"), captions.parameters, texts, captions.perturbations)
 
 
-def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str]) -> list[Problem]:
+def _name_problems(key: Key, wanted: str | Sequence[str], known: Iterable[str]) -> list[Problem]:
     names = [] if isinstance(wanted, str) else list(wanted)
     known = list(known)
     problems: list[Problem] = []
@@ -156,7 +156,7 @@ def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str]) 
     return problems
 
 
-def _of_parameters(
+def _parameter_problems(
     key: Key,
     replaced: Mapping[str, Mapping[int, Mapping[str, ParameterValue]]],
     known: Mapping[str, suite_registry.Perturbation],
@@ -187,9 +187,9 @@ def _of_parameters(
 
 
 def not_following(problems: Iterable[Problem], told: Iterable[Problem], values: object) -> list[Problem]:
-    """Problems of what is kept of `values`, without those that follow from others, which are `told`.
+    """The problems that do not follow from others, which are `told`: a dataset that is wrong is not unknown as well.
 
-    Such as a name that is wrong where it is given.
+    The keys of `problems` are those of the right part of `values`.
     """
     keys = {key for key, _ in told}
     wrong_names = {key[1] for key in keys if len(key) > 1 and key[0] in ("datasets", "suites")}
@@ -226,15 +226,15 @@ def not_configured(
     ]
 
 
-def of_backends(config: Config) -> list[Problem]:
-    """What a guide says that its backends lack, and a number of frames for a tier that stores none or all."""
+def backend_problems(config: Config) -> list[Problem]:
+    """What is wrong with backends for the guides that use them; and a number of frames for a tier that ignores it."""
     problems = []
     storage = config.storage
     if storage.tier != "frames" and "num_frames" in storage.model_fields_set:
         text = f"only the tier 'frames' has this key, not '{storage.tier}': leave it out, or write `tier: frames`"
         problems.append(problem("storage.num_frames", text))
     for variant, kind in used_guides(config):
-        lines = guides.get(kind).problems(config.backends.guide_settings(variant=variant))
+        lines = guides.get(kind).problems(guides.GuideSettings(backends=config.backends, variant=variant))
         problems += [problem(key, text) for key, _, text in (line.partition(": ") for line in lines)]
     return problems
 

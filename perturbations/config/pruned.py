@@ -10,7 +10,7 @@ _LEFT_OUT = object()
 """In place of a value that is left out, so that the members of a list keep their numbers."""
 
 _INSTEAD: dict[Key, Any] = {("datasets",): {"demo": {"adapter": "demo"}}, ("suites",): {"mlvp": {}}}
-"""Of keys that every configuration needs."""
+"""What replaces the wrong value of a key that every configuration needs."""
 
 
 def without_left_out(values: Any) -> Any:

@@ -38,7 +38,7 @@ _SYNONYMS = {"backbone": "model", "pretrained": "model"}
 """What others call a key -> its name."""
 
 
-def of_types(error: ValidationError) -> list[Problem]:
+def problems_of_types(error: ValidationError) -> list[Problem]:
     """What pydantic finds wrong, one problem per key."""
     # A list whose items are wrong is also reported as too short.
     errors = [item for item in error.errors(include_url=False) if item["type"] != "too_short" or not item["input"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Union
+from typing import Annotated, Any, Literal, NamedTuple, Union
 
 from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
@@ -158,7 +158,7 @@ class ComposedEntry(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """One annotation format.
+    """One annotation format. Its functions take a dataset of its `settings`.
 
     Attributes:
         name: its name in `config.yaml`.
@@ -194,13 +194,13 @@ class Adapter:
     reference: str
     annotations: str
     published: str
-    read: Callable[[Dataset, Collector], None]
+    read: Callable[[Any, Collector], None]
     url: str = ""
     split: str | Callable[[Dataset], str] = "test"
     needs: tuple[str, ...] = ("annotations", "videos")
     takes: tuple[str, ...] = ()
     settings: type[Dataset] = Dataset
-    spans: bool | Callable[[Dataset], bool] = False
+    spans: bool | Callable[[Any], bool] = False
     gender: bool = True
     extensions: tuple[str, ...] = VIDEO_EXTENSIONS
     pictures: bool = False
@@ -208,9 +208,9 @@ class Adapter:
     questions: bool = False
     takes_folder: bool = False
     whole: str = "its items are whole videos, and a split needs several clips of each video"
-    queries: Callable[[Dataset, Collector], Iterable[ComposedEntry]] | None = None
-    further_files: Callable[[Dataset], Sequence[Path]] = lambda dataset: [*filter(None, [pool_of(dataset)])]
-    gallery: str | Callable[[Dataset], str] = ""
+    queries: Callable[[Any, Collector], Iterable[ComposedEntry]] | None = None
+    further_files: Callable[[Any], Sequence[Path]] = lambda dataset: [*filter(None, [pool_of(dataset)])]
+    gallery: str | Callable[[Any], str] = ""
     source_in_gallery: bool = False
 
 

@@ -22,7 +22,7 @@ class CareBench(Dataset):
     )
 
 
-def read(dataset: Dataset, collector: Collector) -> None:
+def read(dataset: CareBench, collector: Collector) -> None:
     """A clip per entry of the list; `video` is the name of its file."""
     caption = _COLUMNS[dataset.captions]
     rows = json_list(annotations_of(dataset), "a list of objects")

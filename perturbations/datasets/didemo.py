@@ -28,18 +28,13 @@ class Didemo(Dataset):
     )
 
 
-def read(dataset: Dataset, collector: Collector) -> None:
+def read(dataset: Didemo, collector: Collector) -> None:
     """One paragraph per video, or one description per moment."""
     rows = json_list(annotations_of(dataset), "a list of {video, description}")
-    if _has_moments(dataset):
+    if dataset.moments:
         _read_moments(rows, collector)
     else:
         _read_paragraphs(rows, collector, dataset.videos)
-
-
-def _has_moments(dataset: Dataset) -> bool:
-    """Whether the items are moments."""
-    return isinstance(dataset, Didemo) and dataset.moments
 
 
 def _files(video: str, listed: Container[str]) -> tuple[str, ...]:
@@ -122,7 +117,7 @@ ADAPTER = Adapter(
     annotations="test_data.json",
     published="1,004 videos with one paragraph each; 33 of them have two names in the file",
     settings=Didemo,
-    spans=_has_moments,
+    spans=lambda dataset: dataset.moments,
     whole="its items are whole videos; `moments: true` makes them described moments",
     read=read,
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, pool_of
 from perturbations.datasets.fields import checked
 from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.parsing import table
@@ -25,8 +25,7 @@ class EgoCvr(Dataset):
 
 def clips_table_of(dataset: Dataset) -> Path:
     """The table of all clips."""
-    own = dataset.pool if isinstance(dataset, EgoCvr) else None
-    return own or annotations_of(dataset).with_name(_POOL)
+    return pool_of(dataset) or annotations_of(dataset).with_name(_POOL)
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -70,13 +73,28 @@ def _checked_row(row: object, texts: Sequence[str], others: Sequence[str], capti
 
 
 def _as_text(key: str, value: object, *, numbers: bool) -> str:
-    if value is None or value != value:  # an empty field of a Parquet table is null or NaN
-        return ""
-    if isinstance(value, bool) or not isinstance(value, (str, int, float) if numbers else str):
+    text = text_of(value)
+    if text and (isinstance(value, bool) or not isinstance(value, (str, int, float) if numbers else str)):
         raise ValueError(f"{short(key)} must be text, not a {type(value).__name__}")
-    if isinstance(value, float) and value.is_integer():  # as pandas holds whole numbers in a column with a gap
-        return str(int(value))
-    return str(value)
+    return text
+
+
+def text_of(value: object) -> str:
+    """A field as a text; "" where it is empty, which in a Parquet table is null or NaN."""
+    if value is None or value != value:
+        return ""
+    # pandas holds whole numbers as floats in a column with a gap.
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def list_in(text: str) -> list[Any] | None:
+    """The list that a field holds as JSON or as Python writes it; None where it holds none."""
+    readers: tuple[Callable[[str], object], ...] = (json.loads, ast.literal_eval)
+    for read in readers:
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            value = read(text)
+            return list(value) if isinstance(value, list | tuple) else None
+    return None
 
 
 def seconds(value: object) -> float | None:

@@ -78,10 +78,9 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
             collector.reject(where, item_id, f"the video's name is empty: fill the column {short(columns.video)}")
         elif first is None:
             has_ending = video.lower().endswith(tuple(known))
-            names, extensions = (video,) if columns.video or has_ending else (), known
-            if columns.video and has_ending:
-                extensions = ()
-            collector.add(Item(item_id, video, names, (text,), start_s, end_s, tuple(extensions), where=where))
+            names = (video,) if columns.video or has_ending else ()
+            extensions = () if columns.video and has_ending else tuple(known)
+            collector.add(Item(item_id, video, names, (text,), start_s, end_s, extensions, where=where))
         elif (first.source_video_id, first.start_s, first.end_s) != (video, start_s, end_s):
             reason = f"names another video or span than {at(first.where)} does for the same id"
             collector.reject(where, item_id, reason)

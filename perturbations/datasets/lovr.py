@@ -27,9 +27,8 @@ class Lovr(Dataset):
     )
 
 
-def read(dataset: Dataset, collector: Collector) -> None:
+def read(dataset: Lovr, collector: Collector) -> None:
     """A clip or a video per line. Clips behind the `captioned` ones are in the gallery and have no caption."""
-    assert isinstance(dataset, Lovr)
     of_clips = dataset.items == "clips"
     name = "path" if of_clips else "vid"
     rows = json_lines(annotations_of(dataset))

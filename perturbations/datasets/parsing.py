@@ -64,8 +64,9 @@ _WAYS = {PermissionError: "; allow it: chmod u+r", IsADirectoryError: "; name th
 
 def _first_other_byte(path: Path) -> str:
     """Where a file is not UTF-8, and whether it is UTF-16, as spreadsheets write it."""
-    is_utf16 = path.open("rb").read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     with path.open("rb") as file:
+        is_utf16 = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        file.seek(0)
         for number, line in enumerate(file, start=1):
             try:
                 line.decode()
@@ -229,9 +230,8 @@ OF_ANOTHER_TABLE = ". A table of your own is read by `adapter: folder`"
 def table(path: Path, required: Collection[str], way_out: str = OF_ANOTHER_TABLE) -> Rows:
     """The lines and rows of a table with a header; a row is a dict from column to text.
 
-    Tabs separate the fields of a .tsv file, commas those of others.
-    A row that is too short lacks its last columns; one that is too long has the surplus fields under None. `way_out`
-    ends the message about a missing column.
+    Tabs separate the fields of a .tsv file, commas those of others. A row that is too short lacks its last columns; one
+    that is too long has the surplus fields under None. `way_out` ends the message about a missing column.
     """
     with _csv_reader(path) as reader:
         header: list[str | None] = [*next(reader, [])]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from perturbations.base.errors import AnnotationError, cut
 from perturbations.base.storage import nfc
-from perturbations.datasets.adapter_registry import ColumnsSection
+from perturbations.datasets.fields import text_of
 from perturbations.datasets.parsing import columns_of, json_splits, of_separator, rows_of
 
 USUAL_NAMES = {
@@ -30,22 +29,10 @@ def splits(captions: Path) -> list[str]:
     return [name for name in json_splits(captions, "item_id", USUAL_NAMES["caption"]) if name]
 
 
-class ChosenColumns(NamedTuple):
-    """The columns or members of a file of captions by what they mean, and the further ones."""
-
-    by_role: dict[str, str]
-    others: list[str]
-
-    @property
-    def section(self) -> dict[str, str]:
-        """`columns` in config.yaml: those that are not the defaults."""
-        defaults = ColumnsSection().model_dump()
-        return {role: name for role, name in self.by_role.items() if name != defaults[role]}
-
-
-def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
+def choose_columns(captions: Path, files: Collection[str]) -> tuple[dict[str, str], list[str]]:
     """Choose the columns or members of a file of captions, by their names and by `files`, the files that there are.
 
+    Returns them by what they mean, as `ColumnsSection` calls it, and the names of the further ones.
     `files` has their names with and without endings. Of several columns that could name the items or their files, the
     values decide: a column of row numbers names no file, or another row's. Raises `AnnotationError` where a table has
     no column with a usual name.
@@ -60,7 +47,8 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
         raise AnnotationError(f'{captions} lists no clip: it needs an entry per clip, such as {{"item_id": "a"}}')
     usual = {usual_form(name): name for name in names}
     could = {role: [usual[own] for own in known if own in usual] for role, known in USUAL_NAMES.items()}
-    values = {name: [_text(row.get(name)) for row in rows] for name in (*could["item_id"], *could["video"])}
+    # In the form in which names are compared.
+    values = {name: [nfc(text_of(row.get(name))) for row in rows] for name in (*could["item_id"], *could["video"])}
     number = {name: sum(value in files for value in texts) for name, texts in values.items()}
     item_id, video, caption, start_s, end_s = (
         max(could[role], key=lambda name: number.get(name, 0), default=None) for role in USUAL_NAMES
@@ -89,18 +77,12 @@ def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
             f"{captions}: no column is called {usual_names}; {columns}. Call the one that names the files item_id"
         )
     by_role = {role: name for role, name in chosen.items() if name is not None}
-    others = [name for name in names if name not in by_role.values()]
-    return ChosenColumns(by_role, others)
+    return by_role, [name for name in names if name not in by_role.values()]
 
 
 def usual_form(name: str) -> str:
     """A column's name as `USUAL_NAMES` writes it."""
     return name.strip().lower().replace(" ", "_")
-
-
-def _text(value: object) -> str:
-    """A value as an id or a file's name has it, in the form in which names are compared."""
-    return nfc(str(int(value)) if isinstance(value, float) and value.is_integer() else str(value))
 
 
 def _counts_rows(values: Sequence[str]) -> bool:

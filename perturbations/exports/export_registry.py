@@ -73,13 +73,12 @@ LeftOut = tuple[str, str]
 
 @dataclass(frozen=True)
 class Exported:
-    """The numbers of videos (`noun`) that were written and, of vtr_tta, kept, and the rows left out, with the reasons.
+    """The number of videos (`noun`) that were written, and the rows that are left out, with the reasons.
 
     `others` is what is written beside or in place of videos, in words: "19 captions", "recipes of 15 clips".
     """
 
     written: int = 0
-    kept: int = 0
     failed: Sequence[LeftOut] = ()
     quarantined: Sequence[LeftOut] = ()
     others: str = ""
@@ -87,9 +86,8 @@ class Exported:
 
     def __str__(self) -> str:
         parts = [f"{self.others} written"] if self.others else []
-        if self.written or self.kept or not self.others:
-            existed = [f"{self.kept:,} existed"] if self.kept else []
-            parts += [f"{plural(self.written, self.noun)} written", *existed]
+        if self.written or not self.others:
+            parts.append(f"{plural(self.written, self.noun)} written")
         return ", ".join([*parts, f"{len(self.failed):,} failed, {len(self.quarantined):,} quarantined"])
 
 

@@ -89,7 +89,7 @@ class ExportedCorpus:
         suites, mixes, storages: the different ones of complete rows.
         has_pictures: whether a clip is a picture.
         keys: the names of items in files.
-        counts: the number of complete clips per scenario.
+        counts: the number of complete clips per scenario that has some.
         quarantined, failed: the rows without a clip, and the clips whose videos could not be written.
         written: the number of videos that were written.
         videos: the identities of the exported clips.
@@ -127,7 +127,7 @@ class ExportedCorpus:
                 yield name, [self._clip(name, of_item[own], captions.get(own, ())) for own in sorted(of_item)]
 
     def rows_by_scenario(self) -> Iterator[tuple[str, Iterable[ListedRow]]]:
-        """The rows of one scenario after another, clean ones last."""
+        """The rows of one scenario after another, clean ones last, which may be all rows."""
         clean = self.sources if self.request.clean and self.rows is not self.sources else ()
         return groupby(chain(self.rows, clean), export_names.scenario)
 
@@ -181,7 +181,7 @@ class ExportedCorpus:
     def result(self, others: str = "") -> Exported:
         """What was written, for the command; `others` is what was beside or in place of videos."""
         failed, quarantined = tuple(self.failed), tuple(self.quarantined)
-        return Exported(self.written, 0, failed, quarantined, others, self.in_words("video"))
+        return Exported(self.written, failed, quarantined, others, self.in_words("video"))
 
 
 def read(
@@ -293,7 +293,7 @@ def _surveyed(corpus: ExportedCorpus) -> ExportedCorpus:
                 corpus.storages.add(row.storage)
                 corpus.mixes |= {row.mix} if isinstance(row, MixRow) else set()
         _check_once(corpus.request.manifest, name, members)
-        corpus.counts += Counter({name: len(own_ids)})
+        corpus.counts.update({name: len(own_ids)} if own_ids else {})
         item_ids |= own_ids
     corpus.dataset = corpus.dataset or str(corpus.about.get("dataset") or corpus.request.manifest.parent.name)
     corpus.keys = export_names.keys(item_ids)

@@ -21,7 +21,7 @@ RESERVED = frozenset(
 ) | {*_OF_EXPORTS, *_OF_CLIPS}
 """Names of columns of manifests and of exports, and of what a clip of a `Corpus` has.
 
-`split` is none: a dataset's own says it for each item.
+`split` is not reserved: a dataset may have a column of that name.
 """
 
 _OWN = "own_"

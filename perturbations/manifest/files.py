@@ -34,7 +34,7 @@ GROUP = 2**14
 """Rows of a row group: 12 MB of clips."""
 
 Metadata = Mapping[str, object]
-"""What a manifest says of itself."""
+"""The metadata of a manifest."""
 
 STATUSES = "statuses"
 """Its key for the number of rows per status."""
@@ -68,7 +68,7 @@ def write(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About =
 
 
 def write_part(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> None:
-    """Write a shard's part. A lock makes sure that no orphan of a killed run writes it, too."""
+    """Write a shard's part. A lock keeps an orphan of a killed run from writing it too."""
     with storage.one_job(path):
         write(path, kind, rows)
 
@@ -121,7 +121,7 @@ def _sorted_on_disk(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path
 
 
 def encode(groups: Iterable[pa.Table], kind: RowKind[Any], target: Path, about: Callable[[], Metadata] = dict) -> None:
-    """Write tables as row groups, what the file says of itself, its counts among it, and its SHA-256.
+    """Write tables as row groups, then the metadata with the numbers of rows, and the SHA-256.
 
     `about` is called once all rows are written.
     """
@@ -189,7 +189,7 @@ def open_parquet(path: Path, *, again: bool = False) -> Iterator[pq.ParquetFile]
 
 
 def _check_size(path: Path, about: pq.FileMetaData) -> None:
-    """Raise `ManifestError` where a file's end says that it holds more than files of its size do. Decodes nothing."""
+    """Raise `ManifestError` for a file that declares more content than its size allows. Nothing is decoded."""
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     size = path.stat().st_size
@@ -214,7 +214,7 @@ def open_manifest(path: Path, kind: RowKind[Any]) -> Iterator[tuple[pq.ParquetFi
 
 
 def metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
-    """What a manifest with this schema says of itself. Raises `ManifestError`."""
+    """The metadata of the manifest that has this schema. Raises `ManifestError`."""
     raw = (schema.metadata or {}).get(_METADATA.encode())
     if raw is None:
         raise ManifestError(f"{path} is Parquet, but no manifest of this package")
@@ -346,7 +346,7 @@ def columns_in(path: Path) -> list[str]:
 
 
 def read_columns(path: Path, *names: str) -> pa.Table:
-    """Some columns of a manifest or a part, as they are stored; what it says of itself is not checked.
+    """Some columns of a manifest or a part, as they are stored; the metadata is not checked.
 
     Raises `ManifestError`.
     """

@@ -26,7 +26,7 @@ def root_of(path: Path, described: Mapping[str, object]) -> Path:
     Raises `ManifestError` where the manifest names any other folder than that or its own.
     """
     relative = PurePosixPath(str(described.get("root", ".")))
-    # As it is named first: `manifests` may be a link to another disk. Then as it lies: the name may be a link to it.
+    # First the path as it is written: `manifests` may be a link to another disk. Then the path that it leads to.
     named, real = Path(os.path.abspath(path)).parent, Path(path).resolve().parent
     levels = len(relative.parts)
     if set(relative.parts) - {".."} or levels > len(real.parents):
@@ -41,9 +41,9 @@ def root_of(path: Path, described: Mapping[str, object]) -> Path:
 
 
 def path_in_tree(path: Path) -> Path:
-    """A manifest, or a folder of manifests, as it lies in its tree: a name from outside of it may be a link into it.
+    """The path of a manifest, or of a folder of manifests, within its tree: a link from outside is resolved.
 
-    A path whose own folders say where it lies is given back as it is named: `manifests` may be a link to another disk.
+    A path with a folder `manifests` is returned unchanged, because that folder may be a link to another disk.
     """
     named, real = Path(os.path.abspath(path)), Path(path).resolve()
     return real if MANIFESTS in real.parts and MANIFESTS not in named.parts else path

@@ -22,9 +22,8 @@ TABLES = ".tables"
 """The ending of the folder of a page's tables, which lies beside the page. No dataset's name has a dot."""
 
 RESERVED = frozenset({MANIFESTS, "logs", "demo_encoder", "split"})
-"""Names that no dataset can have: that of a tree's beginning, and those of folders that hold something else alone.
-
-And `split`: the target composed_<dataset> would be called as a rule is.
+"""Names that no dataset can have, because these folders hold something else. With `split`, the target
+composed_<dataset> would have the name of a rule.
 """
 
 _MANIFEST, RECORD = ".parquet", ".sha256"
@@ -105,7 +104,7 @@ NAME = "[a-z][a-z0-9_]*"
 
 
 def proper_name(text: str) -> str:
-    """The dataset's name that is nearest to a text; empty where none is near."""
+    """The name of a dataset that is nearest to a text; empty if no letter of it can be in a name."""
     letters = unicodedata.normalize("NFKD", text.lower()).encode("ascii", "ignore").decode()  # without accents
     name = re.sub(r"[^a-z0-9_]+", "_", letters).strip("_").lstrip("_0123456789")
     return "" if name in RESERVED else name

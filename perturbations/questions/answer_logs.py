@@ -39,7 +39,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class _Log:
-    """A file of answers: what is said of all of them, and each with its place."""
+    """A file of answers: what it says of all of them, and the record of each with its place."""
 
     path: Path
     records: Sequence[tuple[str, Record]]
@@ -288,7 +288,7 @@ def _given(named: Mapping[Path, _Value], path: Path) -> _Value | None:
 
 
 def _response(record: Record, own: Record) -> str:
-    """What the model said, as it said it."""
+    """The response of the model, as it is logged."""
     value = next(
         (record[name] for name in ("filtered_resps", "resps", "response", "prediction") if name in record),
         own.get("response"),

@@ -58,7 +58,7 @@ def test_the_smallest_configuration_has_defaults_and_cannot_be_changed() -> None
 
 
 def test_the_repositorys_own_configuration_is_valid() -> None:
-    assert set(config_file.of_files([ROOT / "config.yaml"]).datasets)
+    assert set(config_file.read_config([ROOT / "config.yaml"]).datasets)
 
 
 def test_a_datasets_own_limit_comes_before_the_global_one() -> None:

@@ -18,7 +18,6 @@ from perturbations.media.clip import uniform_indices
 from perturbations.tta import adapt, encode_gallery, frames
 
 SMALL = encoder.Training(
-    threads=1,
     scenes=48,
     frames=3,
     passes=30,
@@ -48,7 +47,7 @@ def weights(folder: Path) -> bytes:
 
 
 def test_the_same_seed_gives_the_same_weights(folder: Path, tmp_path: Path) -> None:
-    few = encoder.Training(threads=1, scenes=16, frames=1, passes=2, batch_size=8, image_size=16, width=32, layers=1)
+    few = encoder.Training(scenes=16, frames=1, passes=2, batch_size=8, image_size=16, width=32, layers=1)
     before = torch.get_rng_state()
     for name, seed in (("one", 3), ("again", 3), ("other", 4)):
         encoder.train(tmp_path / name, seed=seed, training=few)

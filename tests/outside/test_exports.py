@@ -20,6 +20,7 @@ import pytest
 import small_corpus
 from export_readers import (
     FORMATS,
+    PLACES,
     SHOWN,
     TERMS,
     Searcher,
@@ -42,12 +43,6 @@ from perturbations.manifest.rows import MULTIMODAL, QUARANTINE, SOURCES, Multimo
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
-PLACES = {
-    "videos": ("videos", "mlvp/videos.parquet"),
-    "mixes": ("videos", "mlvp/mixed_types.parquet"),
-    "texts": ("captions", "mm_robustness/captions.parquet"),
-    "pairs": ("pairs", "mlvp/multimodal.parquet"),
-}
 LEFT_OUT = "1 clip was left out; left_out.csv has the reasons."
 SIMULATED = "Perturbations are simulated; natural ones may differ from them."
 REJECTED = "The fidelity gate rejected 1 caption: left out."

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, ConfigError, cut, first_line, short
 from perturbations.datasets import parsing
+from perturbations.datasets.listing import at
 from perturbations.models.checkpoints import library
 from perturbations.retrieval.matrices import as_array
 
@@ -197,7 +198,7 @@ def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, Any]]:
         raise AnnotationError(f"{path} has no column {' or '.join(map(repr, _COLUMNS))}; its header is {short(header)}")
     needed: tuple[str, ...] = (key, _COLUMNS[key]) if lists else (key,)
     for place, row in parsing.rows_of(path, needed, way_out=_FORM):
-        where = f"line {place}" if isinstance(place, int) else str(place)
+        where = at(place)
         if not isinstance(row, dict) or None in row or any(name not in row for name in needed):
             raise AnnotationError(f"{path}, {where}: fields do not fit the header; is the file cut short?")
         if not isinstance(row[key], str):
