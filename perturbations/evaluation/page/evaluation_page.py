@@ -105,7 +105,7 @@ def write(
         summary="" if answers and frame.empty else _summary(frame),
         banner=_banner(frame),
         sections=every,
-        said=[],  # guides that a table before has
+        guides=[],  # those that a table before has
         forms={ending: title for ending, (title, _) in FORMS.items()},
         folder=quote(folder.name),
         csv=f"{quote(folder.name)}/{CSV_NAME}",
@@ -175,7 +175,7 @@ def _banner(frame: pd.DataFrame) -> list[str]:
         "captions": "perturbed or compared by {}",
         "severities": "{}, not the published ones",
     }
-    says = {
+    texts = {
         role: words.get(role, "the offline backend").format(", ".join(sorted(own))) for role, own in offline.items()
     }
-    return [f"{role.replace('_', ' ').capitalize()}: {text}." for role, text in sorted(says.items())]
+    return [f"{role.replace('_', ' ').capitalize()}: {text}." for role, text in sorted(texts.items())]

@@ -28,14 +28,14 @@ def findings_of(scores: Scores, board: pd.DataFrame, suite: str) -> Iterator[str
     reference = scores.reference
     is_plain = reference == methods.baseline().name
     clean = scores.estimate(_R1, reference, scores.clean)[0]
-    says = [f"{clean:.1f} % clean"] if clean == clean else []
-    if says and RANDOM in scores.methods:
-        says[0] += f" ({scores.estimate(_R1, RANDOM, scores.clean)[0]:.1f} % in random order)"
+    parts = [f"{clean:.1f} % clean"] if clean == clean else []
+    if parts and RANDOM in scores.methods:
+        parts[0] += f" ({scores.estimate(_R1, RANDOM, scores.clean)[0]:.1f} % in random order)"
     column = mean_of(board)
     perturbed = scores.estimate(_R1, reference, column)
     if len(board):
-        says.append(_under(scores, board, suite, float(perturbed[0]), clean))
-    yield f"{scores.model}{'' if is_plain else f' by {method_label(reference)}'}: R@1 {', '.join(says) or 'unknown'}."
+        parts.append(_under(scores, board, suite, float(perturbed[0]), clean))
+    yield f"{scores.model}{'' if is_plain else f' by {method_label(reference)}'}: R@1 {', '.join(parts) or 'unknown'}."
     if is_plain and len(board):
         yield from _of_methods(scores, column, perturbed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -162,8 +162,8 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
     best = rows.iloc[int(rows["recall_at_1"].to_numpy().argmax())]
     names = ("dataset", "model_key", "method", "label", "seed", "side")
     filters = [(name, "==", best[name]) for name in names if pd.notna(best[name])]
-    wanted = ["query_id", "rank", "retrieved"]
-    ranked = pd.concat([pq.read_table(own, columns=wanted, filters=filters).to_pandas() for own in ranks])
+    columns_read = ["query_id", "rank", "retrieved"]
+    ranked = pd.concat([pq.read_table(own, columns=columns_read, filters=filters).to_pandas() for own in ranks])
     known = asked.join(ranked.set_index("query_id"), how="inner").sort_index()
     known = known.iloc[sorted({place * len(known) // _EXAMPLES for place in range(_EXAMPLES) if len(known)})]
     pool = files.read_columns(path.with_name(manifest_paths.name("composed_pool")), "clip_id", "narration").to_pandas()
@@ -281,24 +281,18 @@ def _facts(rows: pd.DataFrame) -> Mapping[str, list[str]]:
     facts = {name: sorted(set(rows[column].dropna().astype(str))) for name, column in columns.items()}
     for column in ("settings", "tools", "backend"):
         for text in sorted(set(rows[column].dropna())):
-            for name, value in _flat(column, text):
-                name = _PLAIN.get(name, name)
-                values = facts.setdefault(name, [])
-                values += [] if value in values else [value]
+            (parsed,) = pd.json_normalize({column: json.loads(text)}, sep=": ").to_dict("records")
+            for name, value in sorted(parsed.items()):
+                values = facts.setdefault(_PLAIN.get(name, str(name)), [])
+                values += [] if _text(value) in values else [_text(value)]
     return facts
 
 
-_PLAIN = {"settings: numbers": "settings: dimensions of a feature"}
+_PLAIN: Mapping[Hashable, str] = {"settings: numbers": "settings: dimensions of a feature"}
 """The names of facts that do not say what they are."""
 
 
-def _flat(name: str, text: str) -> Iterator[tuple[str, str]]:
-    """The values of a JSON object by name, also of objects in it."""
-    (values,) = pd.json_normalize({name: json.loads(text)}, sep=": ").to_dict("records")
-    for key, own in sorted(values.items()):
-        is_plain = isinstance(own, list) and not any(isinstance(entry, dict | list) for entry in own)
-        yield str(key), ", ".join(map(_text, own)) if is_plain else _text(own)
-
-
 def _text(value: object) -> str:
+    if isinstance(value, list) and not any(isinstance(entry, dict | list) for entry in value):
+        return ", ".join(map(_text, value))
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)

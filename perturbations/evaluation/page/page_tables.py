@@ -64,7 +64,7 @@ class PageTable:
         corner: what the names of its rows are.
         frame: its cells, by the names of rows, and by group (which may be "") and name of columns.
         note: what a reader must know of it.
-        guide: how to read it and tables like it, in lines; the page says it once.
+        guide: how to read it and tables like it, in lines; the page shows it once.
         style: "stacked": the parts of a cell may be below each other, to fit a small screen; "board": so, and the
             headings sort; "left": it holds words and not numbers.
         brief: the columns whose deviations, changes and intervals the page shows, where it does not show all; the CSV
@@ -248,19 +248,13 @@ def as_latex(table: PageTable) -> str:
     return f"{_OF_UNICODE}{text}" if _BEYOND_PDFLATEX.search(text) else text
 
 
-def _panels(table: PageTable) -> list[list[int]]:
-    """The columns that are side by side, as many as fit the width of a page."""
+def _panels(table: PageTable) -> list[range]:
+    """The columns that are side by side: as many as fit the width of a page, were all as wide as the widest."""
     label = max(map(len, map(str, (table.corner, *table.frame.index))))
-    panels: list[list[int]] = [[]]
-    taken = label
-    for place, (_, column) in enumerate(table.frame.items()):
-        wide = _LATEX_GAP + max([2, *(len(cell.spread) for cell in column)])
-        if panels[-1] and taken + wide > _LATEX_LETTERS:
-            panels.append([])
-            taken = label
-        panels[-1].append(place)
-        taken += wide
-    return panels
+    widest = max([2, *(len(cell.spread) for head in table.frame for cell in table.frame[head])])
+    across = max(1, (_LATEX_LETTERS - label) // (widest + _LATEX_GAP))
+    places = range(len(table.heads))
+    return [places[first : first + across] for first in places[::across]]
 
 
 _LATEX: dict[str, str | int | None] = {

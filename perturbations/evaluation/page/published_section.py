@@ -72,7 +72,7 @@ READ = (
 class Beside(NamedTuple):
     """A published cell beside our number: our model's name in tables, the value in the cell's unit, its interval.
 
-    `departs` says that our runs have the cell's key, but differ in a fact beside it (`verdict.departures`).
+    `departs`: our runs have the cell's key, but differ in a fact beside it (`verdict.departures`).
     """
 
     cell: Published
@@ -237,7 +237,7 @@ def _distinct(cell: Published, every: Sequence[_OwnRun]) -> list[_OwnRun]:
 def _beside(cell: Published, members: Sequence[_Member]) -> Beside | None:
     """The cell beside results of its directions; None where these are of two models or seeds.
 
-    The value is NaN where the results lack what it is made of.
+    The value is NaN where the results do not have what it is computed from.
     """
     if len({(own.first["model_key"], own.first["label"], own.seed) for own, _ in members}) > 1:
         return None

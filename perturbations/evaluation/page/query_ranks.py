@@ -45,7 +45,7 @@ def run_of(row: Mapping[Any, Any]) -> RankRun:
 
 
 def read_ranks(paths: Sequence[Path]) -> dict[RankGroup, pd.DataFrame]:
-    """The ranks of manifests, by group: uint8, queries (sorted by id) x runs, 0 where a run lacks a query.
+    """The ranks of manifests, by group: uint8, queries (sorted by id) x runs, 0 where a run has no such query.
 
     The result does not depend on the order of rows. Raises `ManifestError` for a file that is not such a manifest or is
     damaged, and where a run has a query twice.
@@ -84,8 +84,8 @@ def _clip_of(query: str) -> str:
 class QueryDraws:
     """The queries of all models of a dataset in one direction, by id, and how often each resample draws each of them.
 
-    A query that a model lacks is drawn all the same, so the differences between models stay paired. There are enough
-    resamples for a best one among some `rows` of a table.
+    A query that a model does not have is drawn all the same, so the differences between models stay paired. There are
+    enough resamples for a best one among some `rows` of a table.
     """
 
     def __init__(self, dataset: str, direction: str, ranks: Sequence[pd.DataFrame], rows: int) -> None:

@@ -16,13 +16,13 @@ def cells(protocol: str | None = None) -> pd.DataFrame:
 
     The columns are those that are printed (`perturbations.suites.published_cells`), `status` and `reason`. "shown":
     complete results of the table's preset show the cell once on their page. "needs ...": weights, features or a GPU are
-    missing, and `reason` says which. "impossible": no results of this package can have it.
+    missing, and `reason` names them. "impossible": no results of this package can have it.
 
     Raises `ConfigError` for a protocol that there is not.
     """
-    wanted = published_cells.cells() if protocol is None else protocols.protocol(protocol).cells
+    listed = published_cells.cells() if protocol is None else protocols.protocol(protocol).cells
     names = [*published_cells.PRINTED, "status", "reason"]
-    return pd.DataFrame([[getattr(cell, name) for name in names] for cell in wanted], columns=names)
+    return pd.DataFrame([[getattr(cell, name) for name in names] for cell in listed], columns=names)
 
 
 _TABLE = itemgetter("paper", "table", "dataset", "direction", "side", "model", "setting", "status", "reason")

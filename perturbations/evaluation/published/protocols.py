@@ -59,7 +59,7 @@ def _read() -> Any:
 
 
 def papers() -> dict[str, _Keys]:
-    """What is said of each paper, by its name in published tables.
+    """The facts of each paper, by its name in published tables.
 
     `title` is for menus and pages, `suite` the one that it introduced, if any, and `not_read` are its tables of results
     whose numbers are not among the published cells, and why.
@@ -98,14 +98,14 @@ def applied(raw: Any) -> Any:
     name = section.get("protocol") if isinstance(section, dict) else None
     if not isinstance(name, str) or name not in protocols():
         return raw
-    wanted = protocols()[name]
+    chosen = protocols()[name]
     result = dict(raw)
-    for key, own in (("evaluation", wanted.evaluation), ("composed", wanted.composed)):
+    for key, own in (("evaluation", chosen.evaluation), ("composed", chosen.composed)):
         if own:
             result[key] = _below(raw.get(key), own)
-    if wanted.suites and isinstance(raw.get("suites"), dict | None):
+    if chosen.suites and isinstance(raw.get("suites"), dict | None):
         given = raw.get("suites") or {}
-        result["suites"] = given | {suite: _below(given.get(suite), own) for suite, own in wanted.suites.items()}
+        result["suites"] = given | {suite: _below(given.get(suite), own) for suite, own in chosen.suites.items()}
     return result
 
 
@@ -132,16 +132,16 @@ def lacking(
         videos: of each evaluated suite the perturbations of videos, a list or "all"; None: those of the protocol.
         same: the datasets that list the evaluated items under another name.
     """
-    wanted = protocol(name)
-    needs = dict(wanted.needs)
+    chosen = protocol(name)
+    needs = dict(chosen.needs)
     bank = needs.pop("querybank", None)  # without one, a method that needs it is refused in any case
     lines = [f"evaluation.{key}: {name} needs {what}" for key, what in needs.items() if config.get(key) is None]
     named = [entry if isinstance(entry, str) else entry["name"] for entry in config.get("methods", ())]
     if bank and config.get("querybank") in (dataset, *same) and any(methods.method(own).needs_bank for own in named):
         lines.append(f"evaluation.querybank: {name} needs {bank}, and {config['querybank']} has the evaluated ones")
     if videos is None:
-        evaluated = wanted.evaluation.get("suites", ())
-        videos = {suite: own.get("perturbations", "all") for suite, own in wanted.suites.items() if suite in evaluated}
+        evaluated = chosen.evaluation.get("suites", ())
+        videos = {suite: own.get("perturbations", "all") for suite, own in chosen.suites.items() if suite in evaluated}
     if donors in (None, dataset, *same) and (taking := _takes_donors(videos)):
         lines.append(
             f"datasets.{dataset}.donors: {name} needs another dataset, of training clips, for {', '.join(taking)}: the "

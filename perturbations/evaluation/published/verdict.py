@@ -97,8 +97,8 @@ def differences(cell: Published, row: Mapping[str, Any]) -> list[str]:
     ours, theirs, others = _parameters(method, used, stated, row) if method else ({}, {}, "")
     ordered = method is not None and order_matters(cell)
     # Where the paper names no architecture, the family counts; any pooling of single frames is their mean.
-    tower, wanted = row["architecture"], cell.backbone or cell.stated_model
-    of_family = not cell.backbone and (tower or "").split()[:1] == wanted.lower().split()[:1]
+    tower, named = row["architecture"], cell.backbone or cell.stated_model
+    of_family = not cell.backbone and (tower or "").split()[:1] == named.lower().split()[:1]
     loaded = cell.stated_model and not given and cell.pooling
     pooled = loaded and not composed
     name, model = str(row["model"]).partition("@")[0], cell.stated_model
@@ -117,7 +117,7 @@ def differences(cell: Published, row: Mapping[str, Any]) -> list[str]:
         (ordered and cell.seed is not None, row["seed"], cell.seed, "the seed" + _IS),
         (model and given, _plain(name), _plain(model), "the features are called {name}, and " + _MODEL),
         (model and not given, not cell.pooling, False, _MODEL + ", whose features `perturb score` takes"),
-        (loaded and not of_family, tower, wanted, "the architecture" + _IS),
+        (loaded and not of_family, tower, named, "the architecture" + _IS),
         (pooled, row["pooling"], cell.pooling, "frames are pooled by {pooling}, and " + _MODEL),
         (pooled and cell.trained, row["setting"], cell.trained, "the setting" + _IS),
     ]
@@ -141,22 +141,22 @@ def _parameters(
 def sizes_differ(part: Part, row: Mapping[str, Any]) -> Iterator[str]:
     """How a row's numbers of queries and of gallery items differ from those that a part states.
 
-    A missing query may lack its item, or its several items, in the gallery too. Of galleries of several sizes the mean
-    counts, rounded as the part states it.
+    The item of a missing query, or its several items, may be missing in the gallery too. Of galleries of several sizes
+    the mean counts, rounded as the part states it.
     """
     direction, sizes, _ = part
     missing, listed = int(row["missing_queries"]), int(row["queries"]) + int(row["missing_queries"])
     items = int(row["gallery"]) if row["gallery_mean"] is None else float(row["gallery_mean"])
-    for wanted, held in sizes:
-        lacking = 0 if not missing or not held else math.ceil(missing * max(1.0, held / listed))
+    for asked, held in sizes:
+        absent = 0 if not missing or not held else math.ceil(missing * max(1.0, held / listed))
         shown = round(items, 0 if isinstance(held, int) else 1)
-        if wanted in (None, listed) and (held is None or held - lacking <= shown <= held):
+        if asked in (None, listed) and (held is None or held - absent <= shown <= held):
             return
     queries, galleries = (
         " or ".join(dict.fromkeys(f"{size[place]:,}" for size in sizes if size[place] is not None))
         for place in range(2)
     )
-    if all(wanted not in (None, listed) for wanted, _ in sizes):
+    if all(asked not in (None, listed) for asked, _ in sizes):
         yield f"{listed:,} queries are listed in {direction}, and the published split has {queries}"
     else:
         yield f"the gallery of {direction} has {items:,} items, and the published one {galleries}"
@@ -174,7 +174,7 @@ def counted(paper: str, run: ScenarioKey, rows: Mapping[ScenarioKey, Mapping[str
 
 
 def departures(protocol: EvaluationProtocol, row: Mapping[str, Any], missing: int) -> list[str]:
-    """What a row says beside its key: the listed items, the corpus, the model's backend, and how it was run."""
+    """How a row departs beside its key: the listed items, the corpus, the model's backend, and how it was run."""
     adapter, listed = row["adapter"] or row["dataset"], int(row["queries"]) + int(row["missing_queries"])
     lost = f"missing: {missing:,} of {plural(listed, 'query')}"
     left_out = [lost] if missing > SKIPPED.get((adapter, row["gallery_name"]), 0) else []

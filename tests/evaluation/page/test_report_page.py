@@ -145,14 +145,15 @@ def wide_table(columns: int = 32, rows: int = 90) -> page_tables.PageTable:
     names = ['[b] <c> | "d" $e$ ~%#{é}', "*f", *range(rows - 4)][: rows - 2]
     plain = pd.DataFrame({name: [page_tables.Cell("1.0")] * (rows - 2) for name in frame}, names)
     return page_tables.PageTable(
-        "50 % of {R@1}", "method", pd.concat([frame, plain]), "N 100 ± 1.", "Small: a. Bold: b."
+        "50 % of {R@1}", "method", pd.concat([frame, plain]), "N 100 ± 1.", "Small: a.\nBold: b.\n†: c.\n≈: d."
     )
 
 
 def test_tables_of_papers_are_there_as_markdown() -> None:
+    """Without how to read signs that they do not have."""
     assert page_tables.as_markdown(wide_table(2, 2)) == (
         "50 % of {R@1}\n\n|method|a\\|b x\\_1|a\\|b 50 %|\n|---|---:|---:|\n|m\\&m TCR|**1.0 ± 0.2**|*2*|\n"
-        "|a ^ \\\\||≈3|\n\nBold: b. N 100 ± 1.\n"
+        "|a ^ \\\\||≈3|\n\nBold: b. ≈: d. N 100 ± 1.\n"
     )
 
 

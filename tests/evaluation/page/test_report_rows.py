@@ -309,6 +309,8 @@ def test_a_few_composed_queries_are_shown_with_what_was_retrieved(tmp_path: Path
     assert boards == [
         f"R@1: d, clip and instruction to clip, {name}, unperturbed queries" for name in ("local", "global")
     ]
+    hubs = [caption.partition(": hubness of the")[0] for caption in galleries if ": hubness of the" in caption]
+    assert hubs == [f"d, clip and instruction to clip, {name}" for name in ("local", "global")]
     (table,) = (own for caption, own in content.tables.items() if "8 examples of composed queries" in caption)
     assert [line[0][0] for line in table[1:]] == [sorted(ids)[place] for place in (0, 2, 5, 7, 10, 12, 15, 17)]
     shown = ["C as (a)", "<i>q0", "C bs (b); C cs (c)", "1", "✓ C cs (c); C ds (d); C as (a)"]
