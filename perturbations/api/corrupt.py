@@ -126,15 +126,15 @@ def _of_video(
         # An encoder may depend on the file itself: on its bitrate, its stream, its frames' times.
         timing = Timing(info.time_base, plain_rate(info.frame_rate))
         source = CleanClip(
-            key["dataset"],
-            checked_id(key["item_id"]),
-            MediaClip(path),
-            probing.sha256(path),
-            len(frames),
-            info.width,
-            info.height,
-            timing,
-            info.sample_aspect,
+            dataset=key["dataset"],
+            item_id=checked_id(key["item_id"]),
+            clip=MediaClip(path),
+            sha256=probing.sha256(path),
+            num_frames=len(frames),
+            width=info.width,
+            height=info.height,
+            timing=timing,
+            sample_aspect=info.sample_aspect,
         )
         recipe = make(entry, severity, seed=checked_seed(key["seed"]), storage=UNSTORED)
         return np.stack([frame.image for frame in rendering.planned_clip(recipe, source).frames()])
