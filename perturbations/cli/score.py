@@ -1,4 +1,4 @@
-"""The command that scores features from anywhere: score."""
+"""Results, ranks and a page of features that any program computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError
 from perturbations.base.project import need_models
-from perturbations.cli.arguments import Commands, add_command, positive
+from perturbations.cli.arguments import Parser, positive
 from perturbations.corpus.jobs.job_metadata import provenance
 from perturbations.manifest import manifest_paths
 
@@ -22,9 +22,8 @@ _WORDS = ("instruction", "tfcvr", "gt")
 _STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    parser = add_command(commands, "score", _score, "results, ranks and a page of features that any program computed")
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "queries",
         nargs="?",
@@ -130,7 +129,8 @@ _OF_COMPOSED = (
 """The options that the functions of `evaluation` take under their own names."""
 
 
-def _score(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.evaluation.plan.evaluation_settings import direction_of_clips
     from perturbations.evaluation.published import protocols
 

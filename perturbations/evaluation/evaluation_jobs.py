@@ -23,6 +23,7 @@ from perturbations.manifest import manifest_paths
 
 if TYPE_CHECKING:
     from perturbations.evaluation.models.encoder_loading import LoadedBackbone
+    from perturbations.evaluation.page.page_tables import Section
     from perturbations.evaluation.plan.planned_runs import Modality
     from perturbations.evaluation.result_rows import Run
     from perturbations.evaluation.run.retrieval_of_scenario import CandidateRow, Clean
@@ -216,9 +217,12 @@ def results_page(
     results: Sequence[Path],
     ranks: Sequence[Path],
     page: Path,
-    answers: Sequence[Path] = (),
+    answers: Sequence[Section] = (),
 ) -> None:
-    """Write the page of results, with what the corpora of `datasets` left out, and beside it its tables."""
+    """Write the page of results, with what the corpora of `datasets` left out, and beside it its tables.
+
+    `answers` are the sections of answers to questions.
+    """
     from perturbations.evaluation.page import evaluation_page as pages
 
     def of(kind: str) -> list[Path]:

@@ -239,7 +239,6 @@ _RUN_KEY = (
     *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
     *("gallery_name", "model", "method", "parameters", "seed"),
 )
-_FOLDER = "manifests/{dataset}/{kind}/{model}"
 
 
 def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, object]) -> Iterator[str]:
@@ -252,7 +251,7 @@ def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, o
     from perturbations.manifest.companions import companion
     from perturbations.manifest.rows import CAPTIONS, SOURCES
 
-    tree = manifest_paths.in_tree(locations.lying(path))
+    tree = manifest_paths.in_tree(locations.path_in_tree(path))
     kind, fields = (tree and manifest_paths.place_of(tree[1].as_posix())) or ("", {})
     if tree is None or kind != "results":
         return
@@ -273,23 +272,13 @@ def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, o
             yield f"{others:,} of {len(rows):,} results are of no part in {manifest_paths.WORK}/: of another evaluation"
 
 
-_RENAMED = {"pretrained": "which is `model` since 1.0, where `model` held what is `pooling` now: evaluate again"}
+RESULTS = RowKind("results", ResultRow, _RUN_KEY, contradictions=_contradictions)
+RANKS = RowKind("ranks", RankRow, (*_RUN_KEY, "query_id"))
 
-RESULTS = RowKind(
-    "results",
-    ResultRow,
-    _RUN_KEY,
-    files={"results": f"{_FOLDER}/results.parquet"},
-    renamed=_RENAMED,
-    contradictions=_contradictions,
-)
-RANKS = RowKind(
-    "ranks",
-    RankRow,
-    (*_RUN_KEY, "query_id"),
-    files={"ranks": f"{_FOLDER}/ranks.parquet"},
-    renamed=_RENAMED,
-)
+
+def kinds() -> list[RowKind[Any]]:
+    """The kinds of manifests of evaluations."""
+    return [RESULTS, RANKS]
 
 
 # --- runs of a job as its settings ------------------------------------------------------------------------------------

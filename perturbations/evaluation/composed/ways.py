@@ -225,7 +225,7 @@ def scenario_rows(
     for setting in settings_of(models, ways):
         if not _is_affected(setting, run):
             continue
-        kept = {name: _Kept(len(split.queries)) for name in candidates}
+        kept = {name: _QueryFigures(len(split.queries)) for name in candidates}
         places = _places(split, models, setting, ways, candidates, targets, kept)
         for name, own in counted.items():
             by_setting = replace(named(setting["model"], name, method_of(setting)), label=method_of(setting))
@@ -242,7 +242,7 @@ def scenario_rows(
     return runs
 
 
-class _Kept:
+class _QueryFigures:
     """Of each query in a gallery: what it retrieved first, its average precisions, whether its own clip is before.
 
     Attributes:
@@ -300,7 +300,7 @@ def _places(
     ways: Ways,
     candidates: Mapping[str, Any],
     targets: Sequence[Sequence[int]],
-    kept: Mapping[str, _Kept],
+    kept: Mapping[str, _QueryFigures],
 ) -> dict[str, NDArray[np.int64]]:
     """The place of each query's best target by gallery; what else is known of each query is put to `kept`."""
     by_name = {model.name: model for model in models}

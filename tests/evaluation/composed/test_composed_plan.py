@@ -70,7 +70,7 @@ def test_only_clean_queries_are_asked_when_no_suite_is_named() -> None:
 
 def test_what_a_job_reads() -> None:
     config = planned(both=["mm_robustness/ocr"], frames="middle")
-    plan = DatasetPlan(("s1", "s2"), {}, 2, 0)
+    plan = DatasetPlan(("s1", "s2"), {}, 2)
     jobs = jobs_of(config)
     clean, fog = (
         evaluation_paths.job_inputs(config, jobs[level], lambda name: plan, lambda name: ("s0",))
@@ -86,7 +86,7 @@ def test_what_a_job_reads() -> None:
 
 
 def plans(name: str) -> DatasetPlan:
-    return DatasetPlan((), {}, 0, 0)
+    return DatasetPlan((), {}, 0)
 
 
 def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     [
         ({"galleries": ["local"]}, "composed.galleries.0: "),
         ({"galleries": []}, "composed.galleries: "),
-        ({"suites": ["msrvtt_p"]}, "composed.suites.0: 'msrvtt_p' is not among `suites`"),
-        ({"text_suites": ["x"]}, "composed.text_suites.0: 'x' is not among `suites`"),
+        ({"suites": ["msrvtt_p"]}, "composed.suites.0: no configured suite is called 'msrvtt_p'"),
+        ({"text_suites": ["x"]}, "composed.text_suites.0: no configured suite is called 'x'"),
         ({"both": ["keyboard"]}, "composed.both.0: 'keyboard' is no perturbation of captions"),
         ({"both": ["mm_robustness/pixelate"]}, "composed.both.0: 'mm_robustness/pixelate' is no perturbation"),
         ({"words": ["gt", "gt"]}, "composed.words: lists a value twice"),

@@ -154,10 +154,10 @@ def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[
 @each(
     ("wrong", "message"),
     [
-        ({"suites": ["msrvtt_p"]}, "evaluation.suites.0: 'msrvtt_p' is not among `suites`"),
+        ({"suites": ["msrvtt_p"]}, "evaluation.suites.0: no configured suite is called 'msrvtt_p'"),
         ({"methods": ["qbnorm"]}, "evaluation.querybank: the method `qbnorm` needs a bank"),
-        ({"querybank": "train"}, "evaluation.querybank: 'train' is not among `datasets`"),
-        ({"gallerybank": "train"}, "evaluation.gallerybank: 'train' is not among `datasets`"),
+        ({"querybank": "train"}, "evaluation.querybank: no configured dataset is called 'train'"),
+        ({"gallerybank": "train"}, "evaluation.gallerybank: no configured dataset is called 'train'"),
         ({"pooling": "xpool"}, "evaluation.checkpoint: `xpool` needs the weights"),
         ({"revision": "abc"}, "evaluation.model"),
         ({"model": "clip", "checkpoint": "nowhere.pth"}, "no such file: nowhere.pth"),

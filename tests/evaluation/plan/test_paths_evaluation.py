@@ -149,9 +149,7 @@ def test_a_retrieval_without_captions_is_refused_before_the_first_job(
     keys: dict[str, Any], kind: str, without: str, refused: bool
 ) -> None:
     settings = configured(evaluation=keys)
-    plans = {
-        name: DatasetPlan((), {}, listed=5, rejected=0, captions=5 * (name != without)) for name in settings.datasets
-    }
+    plans = {name: DatasetPlan((), {}, listed=5, captions=5 * (name != without)) for name in settings.datasets}
     if refused:
         with pytest.raises(ConfigError, match=rf"needs captions, and datasets\.{without} has none"):
             evaluation_paths.results(settings, "tiny", kind, plans.__getitem__, lambda name: ())

@@ -28,7 +28,7 @@ from perturbations.evaluation.page import published_section, scores
 from perturbations.evaluation.page.published_section import Beside
 from perturbations.evaluation.plan import evaluation_files, method_settings, planned_runs
 from perturbations.evaluation.published import protocols
-from perturbations.evaluation.published.presets import cells
+from perturbations.evaluation.published.cell_status import cells
 from perturbations.evaluation.published.verdict import parts_of
 from perturbations.evaluation.result_rows import PUBLISHED_SEED, ScenarioKey
 from perturbations.evaluation.run import run_journal as evaluated
