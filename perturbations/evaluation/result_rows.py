@@ -227,15 +227,12 @@ def rows_of(runs: Iterable[Finished]) -> tuple[list[ResultRow], list[RankRow]]:
     return rows, ranks
 
 
-def given_run(dataset: str, model: str, scenario: ScenarioKey, direction: str, setting: str, **columns: Any) -> Run:
+def run_of_named_model(
+    dataset: str, model: str, scenario: ScenarioKey, direction: str, setting: str, **columns: Any
+) -> Run:
     """The run of a scenario by a model whose name alone is known: another program computed its features."""
     known: dict[str, Any] = {"direction": direction, "model_key": model, "seed": 0, "order": LISTED, **columns}
     return Run(dataset=dataset, model=model, setting=setting, checkpoint_sha256="", **scenario._asdict(), **known)
-
-
-def hub_columns(hubness: Mapping[str, float]) -> dict[str, Any]:
-    """The columns of a result for `retrieval.hubness`."""
-    return {f"hub_{name.removeprefix('hub_')}": float(value) for name, value in hubness.items()}
 
 
 _RUN_KEY = (

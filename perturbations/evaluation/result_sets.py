@@ -20,7 +20,6 @@ from perturbations.evaluation.result_rows import (
     RankRow,
     ResultRow,
     Run,
-    hub_columns,
     key_of,
 )
 from perturbations.retrieval.metrics import retrieved_first
@@ -33,7 +32,7 @@ RANDOM = "random"
 """The method of rows that give chance: galleries in random order, whose recall is exact, without ranks."""
 
 
-def finished(
+def result_of_ranks(
     run: Run,
     query_ids: Sequence[str],
     ranks: NDArray[np.int64],
@@ -74,8 +73,11 @@ def measured(
         ranks.append(retrieval.ranks(scores, relevant[part]))
         counts.append(retrieval.k_occurrence(scores))
         first += [None] * len(scores) if top_k is None else retrieved_first(scores, item_ids, top_k)
-    figures = hub_columns(retrieval.hubness_of(np.sum(counts, axis=0))) if has_hubs else {}
-    return finished(run, query_ids, np.concatenate(ranks), first, **{"gallery": len(item_ids), **figures, **columns})
+    hubness = retrieval.hubness_of(np.sum(counts, axis=0)) if has_hubs else {}
+    figures: dict[str, Any] = {f"hub_{name.removeprefix('hub_')}": float(value) for name, value in hubness.items()}
+    return result_of_ranks(
+        run, query_ids, np.concatenate(ranks), first, **{"gallery": len(item_ids), **figures, **columns}
+    )
 
 
 _NAMED = "; features of several models have names: `perturb score --model NAME`"

@@ -175,16 +175,23 @@ def pretrained(auto_class: Any, name: str) -> Any:
 
 def find_weights(*names: str) -> None:
     """Raise `BackendError`, with the way to get them, where models are neither folders nor in the local cache."""
-    from huggingface_hub import try_to_load_from_cache
-
-    absent = [
-        name
-        for name in names
-        if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str)
-    ]
-    if absent:
-        commands = ", ".join(f"`hf download {name}`" for name in absent)
+    commands = ", ".join(f"`hf download {name}`" for name in names if local_folder(name, None) is None)
+    if commands:
         raise BackendError(f"neither a folder nor downloaded: {commands}")
+
+
+def local_folder(name: str, revision: str | None) -> Path | None:
+    """A model's folder, or that of its files in the hub's cache; None where the model is not on this machine."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        place = try_to_load_from_cache(name, "config.json", revision=revision)
+    except (ImportError, ValueError):  # a name that no hub has
+        return None
+    return Path(place).parent if isinstance(place, str) else None
 
 
 def load_tokenizer(auto_class: type[_PartT], checkpoint: Checkpoint) -> _PartT:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from annotation_files import scored
 from copies import ROOT
 
 from perturbations.base.errors import AnnotationError
 from perturbations.composed import gallery_sets, official
 from perturbations.composed.split import ComposedQuery, PoolClip, Split, overlap, same_action
-from perturbations.evaluation.composed.ways import ScoredModel, scenario_rows
-from perturbations.evaluation.result_rows import CLEAN_SCENARIO, FEATURES, given_run
+from perturbations.evaluation.composed.ways import ScoredModel
 
 HEADER = "video_clip_id,target_clip_ids,video_clip_narration,target_clip_narration,instruction,modified_captions"
 
@@ -194,10 +194,7 @@ def test_egocvrs_local_galleries(
 ) -> None:
     """The numbers of docs/egocvr.md are those of results."""
     model = ScoredModel("none", np.zeros((len(egocvr.pool), 1), np.float32))
-    run = given_run("data", "none", CLEAN_SCENARIO, "composed", FEATURES, method="composed")
-    ways = {"galleries": [name], "strategies": []}
-    about = {"settings": {}, "backend": "{}", "tools": "{}"}
-    ((row, _),) = scenario_rows(egocvr, [model], run, ways, listed=2295, **about)
+    ((row, _),) = scored(egocvr, model, galleries=[name], strategies=[])
     assert (row.queries, round(row.gallery_mean or 0, 2)) == (counted, mean)
     assert max(map(len, gallery_sets.gallery(egocvr, name))) == most
     assert [round(getattr(row, f"recall_at_{k}") or 0, 1) for k in (1, 2, 3)] == chances

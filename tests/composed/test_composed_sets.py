@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import annotation_files
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from annotation_files import EVERY, parse, split_of
+from annotation_files import parse, split_of
 
 from perturbations import read_manifest
 from perturbations.base.errors import AnnotationError, ConfigError
@@ -24,9 +25,9 @@ from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.split import Split
 from perturbations.corpus.plan import items
 from perturbations.datasets import composed_table as composed_tables
-from perturbations.evaluation.composed.ways import MAP_KS, ScoredModel, pre_caption, scenario_rows
+from perturbations.evaluation.composed.ways import MAP_KS, ScoredModel, pre_caption
 from perturbations.evaluation.features import feature_reading
-from perturbations.evaluation.result_rows import CLEAN_SCENARIO, FEATURES, Finished, given_run
+from perturbations.evaluation.result_rows import Finished
 
 # Who asks, what answers, and what is said. The third query asks with the second one's first target.
 QUERIES = (
@@ -150,12 +151,9 @@ def average_precision(ranked: Sequence[str], targets: set[str], k: int, relevant
     return total / min(relevant, k)
 
 
-def scored(split: Split, name: str, features: Any, **ways: Any) -> Finished:
+def scored(split: Split, name: str, features: Any) -> Finished:
     """The result of visual queries in a gallery."""
-    run = given_run("data", "m", CLEAN_SCENARIO, "composed", FEATURES, method="composed")
-    wanted = {**EVERY, "galleries": [name], "strategies": ("visual",), **ways}
-    about = {"settings": {}, "backend": "{}", "tools": "{}"}
-    (_, own) = scenario_rows(split, [ScoredModel("m", features)], run, wanted, listed=len(split.queries), **about)
+    _, own = annotation_files.scored(split, ScoredModel("m", features), galleries=[name], strategies=("visual",))
     return own
 
 

@@ -15,7 +15,8 @@ from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.corpus.plan import items
 from perturbations.datasets.adapter_registry import Dataset, adapters
-from perturbations.evaluation.composed.ways import STRATEGIES
+from perturbations.evaluation.composed.ways import STRATEGIES, ScoredModel, scenario_rows
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, FEATURES, Finished, run_of_named_model
 from perturbations.retrieval.composed import AVERAGES
 
 
@@ -82,3 +83,10 @@ EVERY = {
     "source_in_gallery": None,
     "top_k": None,
 }
+
+
+def scored(split: Split, *models: ScoredModel, **ways: Any) -> list[Finished]:
+    """The clean results of a split by models of known features, in every way that `ways` do not change."""
+    run = run_of_named_model("data", models[-1].name, CLEAN_SCENARIO, "composed", FEATURES, method="composed")
+    about: dict[str, Any] = {"settings": {}, "backend": "{}", "tools": "{}"}
+    return scenario_rows(split, models, run, {**EVERY, **ways}, listed=len(split.queries), **about)

@@ -84,6 +84,16 @@ def job(direction: Any, methods: Sequence[str], seeds: Sequence[int] = (42,), **
     ]
 
 
+def encoded_of(loaded: encoder_loading.LoadedBackbone, clean: retrieval_of_scenario.Clean, folder: Path) -> Any:
+    """The features of a dataset's clean clips and captions, by what they are of, from files."""
+    encoded: dict[evaluation.Modality, Any] = {}
+    for modality in evaluation.MODALITIES:
+        path = folder / f"{modality}.safetensors"
+        query_encoding.write(path, loaded, clean, modality, 3)
+        encoded[modality] = query_encoding.read(path, loaded, modality)
+    return encoded
+
+
 def run(
     runs: Sequence[Run],
     model: Path,
@@ -93,13 +103,8 @@ def run(
     perturbed: retrieval_of_scenario.Perturbed | None = None,
     captions: Sequence[CaptionRow] = CAPTIONS,
 ) -> tuple[list[ResultRow], list[RankRow]]:
-    loaded = encoder_loading.load(str(model), num_frames=3)
-    clean = retrieval_of_scenario.Clean(rows, captions)
-    encoded: dict[evaluation.Modality, Any] = {}
-    for modality in evaluation.MODALITIES:
-        path = folder / f"{modality}.safetensors"
-        query_encoding.write(path, loaded, clean, modality, 3)
-        encoded[modality] = query_encoding.read(path, loaded, modality)
+    loaded, clean = encoder_loading.load(str(model), num_frames=3), retrieval_of_scenario.Clean(rows, captions)
+    encoded = encoded_of(loaded, clean, folder)
     given = runner.EvaluationJob(loaded, clean, encoded, perturbed or (lambda run, modality: ([], "")))
     return given.evaluate(runs, folder / name / "runs.jsonl")
 

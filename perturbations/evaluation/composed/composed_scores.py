@@ -28,8 +28,8 @@ from perturbations.evaluation.result_rows import (
     RankRow,
     ResultRow,
     ScenarioKey,
-    given_run,
     rows_of,
+    run_of_named_model,
 )
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.retrieval.composed import AVERAGES
@@ -96,7 +96,7 @@ def scored(
         made += scenario_rows(
             part,
             models if scenario.side == "none" else [own],
-            given_run(dataset, own.name, scenario, COMPOSED, FEATURES, **about),
+            run_of_named_model(dataset, own.name, scenario, COMPOSED, FEATURES, **about),
             ways,
             listed=len(listed.queries),
             settings=how,

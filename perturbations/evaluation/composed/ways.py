@@ -23,7 +23,7 @@ from perturbations.composed.split import WORDS, Split
 from perturbations.evaluation.plan import planned_runs
 from perturbations.evaluation.plan.planned_runs import CLEAN
 from perturbations.evaluation.result_rows import Finished, ResultRow, Run
-from perturbations.evaluation.result_sets import RANDOM, finished
+from perturbations.evaluation.result_sets import RANDOM, result_of_ranks
 from perturbations.retrieval.composed import (
     FEWEST,
     NOT_RETRIEVED,
@@ -238,7 +238,7 @@ def scenario_rows(
                 more |= {f"map_at_{k}": float(value) for k, value in zip(MAP_KS, means, strict=True)}
             if about[name]["source_in_gallery"]:
                 more["source_first"] = 100 * float(np.mean(kept[name].source_first[own]))
-            runs.append(finished(by_setting, ids, ranks, [kept[name].first[place] for place in own], **more))
+            runs.append(result_of_ranks(by_setting, ids, ranks, [kept[name].first[place] for place in own], **more))
     return runs
 
 

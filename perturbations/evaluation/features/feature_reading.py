@@ -34,9 +34,6 @@ PooledAs = Literal["mean", "middle"]
 _COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
 """The columns of a table: what a row is of, and its features."""
 
-TENSORS = (".pt", ".npy", ".npz", ".safetensors")
-"""Which may have a CSV of ids beside them. Upper and lower case are the same."""
-SUFFIXES = (".csv", ".parquet", *TENSORS)
 _MOST_NUMBERS = 65_536  # of a feature
 _CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
 
@@ -251,9 +248,8 @@ def _check_shape(place: object, shape: tuple[int, ...]) -> None:
 
 def _from_tensor(path: Path, named: Path) -> StoredFeatures:
     """The features of a tensor, which was named itself, or by the CSV of its ids."""
-    opener = {".npy": _npy, ".npz": _npz, ".pt": _torch_file, ".safetensors": _safetensors}[path.suffix.lower()]
     try:
-        listed, tensor = opener(path)
+        listed, tensor = TENSORS[path.suffix.lower()](path)
         ids = _texts(listed, "ids")
     except ConfigError:  # a library is not installed
         raise
@@ -339,3 +335,10 @@ def _safetensors(path: Path) -> tuple[Any, Any]:
         library("torch")
         file = opened(path, framework="pt")
     return json.loads((file.metadata() or {}).get("ids", "null")), file.get_tensor(chosen)
+
+
+TENSORS = {".pt": _torch_file, ".npy": _npy, ".npz": _npz, ".safetensors": _safetensors}
+"""What reads each file of a tensor, which may have a CSV of ids beside it. Upper and lower case are the same."""
+
+SUFFIXES = (".csv", ".parquet", *TENSORS)
+"""What features are read from."""

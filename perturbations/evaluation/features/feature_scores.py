@@ -32,8 +32,8 @@ from perturbations.evaluation.result_rows import (
     ScenarioKey,
     Side,
     banks_key,
-    given_run,
     rows_of,
+    run_of_named_model,
 )
 from perturbations.evaluation.result_sets import Blocks, measured, with_clean
 from perturbations.retrieval.scoring import cosines
@@ -103,7 +103,7 @@ def scored(
     of_all = {"method": AS_IT_IS, "gallery_name": WHOLE_GALLERY if chosen is None else CHOICES}
     runs: list[Finished] = []
     for scenario, *paths in _cases(direction, sides, asks, answers):
-        planned = given_run(dataset, model, scenario, direction, FEATURES, **of_all)
+        planned = run_of_named_model(dataset, model, scenario, direction, FEATURES, **of_all)
         if given:
             asking, answering = feature_reading.read_similarities(paths[0])
             items = StoredFeatures(paths[0], answering, asking.rows)

@@ -18,7 +18,14 @@ from perturbations.base.errors import ManifestError, PerturbationError, short
 from perturbations.base.records import canonical, digest
 from perturbations.evaluation.plan.method_settings import AS_IT_IS, parameters_of
 from perturbations.evaluation.plan.planned_runs import category_of
-from perturbations.evaluation.result_rows import RESULTS, WHOLE_GALLERY, ResultRow, ScenarioKey, given_run, key_of
+from perturbations.evaluation.result_rows import (
+    RESULTS,
+    WHOLE_GALLERY,
+    ResultRow,
+    ScenarioKey,
+    key_of,
+    run_of_named_model,
+)
 from perturbations.evaluation.result_sets import with_clean
 from perturbations.manifest.columns import row_from
 from perturbations.tta.methods import method_registry as methods
@@ -30,7 +37,7 @@ _DIRECTIONS = {"V2T": "v2t", "I2T": "v2t", "T2V": "t2v", "T2I": "t2v"}
 """Of the end of a task's name; other tasks are of no leaderboard here."""
 
 
-def is_given(path: Path) -> bool:
+def is_mteb_result(path: Path) -> bool:
     """Whether a path of results is a file of mteb."""
     return path.suffix == ".json"
 
@@ -88,7 +95,7 @@ def _rows(path: Path, direction: str, results: Mapping[str, Any], model: Mapping
             "label": methods.title_of(AS_IT_IS),
             "parameters": parameters_of(AS_IT_IS, {}, direction),
         }
-        run = given_run(str(perturbed["dataset"]), name, scenario, direction, "mteb", **about)
+        run = run_of_named_model(str(perturbed["dataset"]), name, scenario, direction, "mteb", **about)
         recalls = {f"recall_at_{k}": 100 * scores[f"r_at_{k}"] for k in (1, 3, 5, 10, 50, 100)}
         columns = {
             **run.columns(),

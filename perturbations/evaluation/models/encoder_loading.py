@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from perturbations.base.records import digest
 from perturbations.evaluation import backbones
 from perturbations.evaluation.models import openai_names
 from perturbations.evaluation.models.preprocessing import Images, TokenizedTexts, read_images, read_texts, two_texts
+from perturbations.evaluation.plan.evaluation_settings import Pooling
 from perturbations.evaluation.plan.planned_runs import DirectionName
 from perturbations.models.checkpoints import Checkpoint, find_checkpoint, library, load_model, read_config, read_weights
 from perturbations.tta import encode_gallery
@@ -24,8 +25,6 @@ from perturbations.tta.inputs import Batch
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
-
-_POOLINGS = ("clip4clip", "xpool")
 
 CLIP_PREFIX, POOL_PREFIX = "clip.", "pool_frames."
 _BUFFERS = (".position_ids",)
@@ -153,8 +152,8 @@ def load_encoder(
 
 
 def _encoder(located: Checkpoint, pooling: str, checkpoint: Path | None, device: str) -> DualEncoder:
-    if pooling not in _POOLINGS:
-        raise ConfigError(f"pooling {pooling!r} is unknown; allowed: {', '.join(_POOLINGS)}")
+    if pooling not in get_args(Pooling):
+        raise ConfigError(f"pooling {pooling!r} is unknown; allowed: {', '.join(get_args(Pooling))}")
     torch = library("torch")
     model = load_model(_model_class(located), located, device="cpu", dtype=torch.float32)
     clip_state, pool_state = ({}, {}) if checkpoint is None else _split_state(read_weights(checkpoint))

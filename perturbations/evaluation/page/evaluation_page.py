@@ -58,7 +58,7 @@ def write(
     results would mix models, or when ranks and results are of different runs.
     """
     frame = _read(results)
-    manifests = [path for path in results if not mteb_results.is_given(path)]
+    manifests = [path for path in results if not mteb_results.is_mteb_result(path)]
     boards: list[PagePart] = []
     losses: list[PagePart] = []
     severity: list[PagePart] = []
@@ -132,8 +132,8 @@ def _write_files(folder: Path, parts: Sequence[PageLeaf]) -> None:
 def _read(paths: Sequence[Path]) -> pd.DataFrame:
     """The rows of manifests and of files of mteb, in the order of the papers' tables."""
     names = [column.name for column in columns_of(ResultRow)]
-    rows = [row for path in paths if not mteb_results.is_given(path) for row in files.read_rows(path, RESULTS)]
-    rows += mteb_results.read([path for path in paths if mteb_results.is_given(path)])
+    rows = [row for path in paths if not mteb_results.is_mteb_result(path) for row in files.read_rows(path, RESULTS)]
+    rows += mteb_results.read([path for path in paths if mteb_results.is_mteb_result(path)])
     check(rows)
     rows = with_clean(rows, ())
     frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)

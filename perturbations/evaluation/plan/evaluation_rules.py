@@ -30,10 +30,6 @@ def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:
     return {name: value for name, value in model.items() if value is not None}
 
 
-def _kind_of(wildcards: Wildcards) -> str:
-    return str(wildcards.job).rpartition("/")[2]
-
-
 class EvaluationRules:
     """The functions of the rules of evaluations.
 
@@ -56,7 +52,7 @@ class EvaluationRules:
         return self.models[wildcards.model]
 
     def _runs(self, wildcards: Wildcards) -> list[Run]:
-        kind = _kind_of(wildcards)
+        kind = str(wildcards.job).rpartition("/")[2]
         known = self._jobs(wildcards.model, wildcards.dataset, kind) if kind in KINDS else {}
         if wildcards.job not in known:
             raise WorkflowError(f"config.yaml asks for no evaluation {wildcards.job} of {wildcards.dataset}")
@@ -106,7 +102,7 @@ class EvaluationRules:
             "runs": as_settings(runs),
             "model": loaded_model(config, self._files_sha256(wildcards.model)),
         }
-        if _kind_of(wildcards) == COMPOSED:
+        if runs[0].direction == COMPOSED:
             return canonical({**settings, "ways": composed_runs.ways(config)})
         settings["banks"] = planned_runs.banks_of(config, runs)
         settings["rejected"] = self._corpora.plan(wildcards.dataset).rejected_captions

@@ -18,7 +18,7 @@ from pydantic import (
     field_validator,
 )
 
-from perturbations.base.errors import ConfigError, cut, short
+from perturbations.base.errors import cut, short
 from perturbations.base.readers import Reader
 from perturbations.base.settings import AnySeverity, Device, ModelName, Seed, Strict, Whole, distinct
 from perturbations.config.problems import Problem, is_known, not_configured, problem, unknown
@@ -67,17 +67,11 @@ _Direction = Annotated[
 ]
 
 
-def _known_protocol(name: str) -> str:
-    try:
-        return protocols.protocol(name).name
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
-
-
 _ProtocolName = Annotated[
-    str, AfterValidator(_known_protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
+    str,
+    method_settings.registered(protocols.protocol),
+    WithJsonSchema({"type": "string", "enum": list(protocols.protocols())}),
 ]
-
 
 Severities = Annotated[tuple[AnySeverity, ...], Field(min_length=1)]
 

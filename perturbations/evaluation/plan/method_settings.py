@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
@@ -21,15 +21,23 @@ AS_IT_IS = method_registry.baseline().name
 """The model without adaptation."""
 
 
-def _known(name: str) -> str:
-    try:
-        return method_registry.method(name).name
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
+def registered(look_up: Callable[[str], object]) -> AfterValidator:
+    """Lets a name through that a registry's function knows; pydantic's message is the function's."""
+
+    def known(name: str) -> str:
+        try:
+            look_up(name)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return name
+
+    return AfterValidator(known)
 
 
 MethodName = Annotated[
-    str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(method_registry.methods())})
+    str,
+    registered(method_registry.method),
+    WithJsonSchema({"type": "string", "enum": list(method_registry.methods())}),
 ]
 
 

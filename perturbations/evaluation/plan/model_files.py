@@ -16,6 +16,7 @@ from perturbations.config import sections as configuration
 from perturbations.evaluation import backbones
 from perturbations.evaluation.plan import planned_runs
 from perturbations.manifest import manifest_paths
+from perturbations.models.checkpoints import local_folder
 
 _LOADED = {".json", ".txt", ".model", ".jinja", ".safetensors"}
 """Endings of what transformers loads from a folder: settings, tokenizers, image processors and weights."""
@@ -66,23 +67,7 @@ def _as_checked(config: configuration.Config) -> str | None:
 
 def _loaded(pretrained: str, revision: str | None) -> Iterator[tuple[str, Path]]:
     """The name and the place of each file that is loaded; none where the model is not on this machine."""
-    folder = Path(pretrained).expanduser()
-    if not folder.is_dir():
-        held = _in_cache(pretrained, revision)
-        if held is None:
-            return
-        folder = held
-    for path in sorted(folder.iterdir()):
+    folder = local_folder(pretrained, revision)
+    for path in () if folder is None else sorted(folder.iterdir()):
         if path.suffix in _LOADED and path.is_file():
             yield path.name, path.resolve()
-
-
-def _in_cache(name: str, revision: str | None) -> Path | None:
-    """The folder of a model in the hub's cache."""
-    try:
-        from huggingface_hub import try_to_load_from_cache
-
-        place = try_to_load_from_cache(name, "config.json", revision=revision)
-    except (ImportError, ValueError):  # a name that no hub has
-        return None
-    return Path(place).parent if isinstance(place, str) else None

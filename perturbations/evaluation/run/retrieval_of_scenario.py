@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from perturbations.base.errors import ManifestError
 from perturbations.corpus.plan import clip_lists
@@ -38,9 +39,19 @@ class Clean:
         return listed_sha256(self.sources, self.captions)
 
 
-Retrieval = tuple[list[ScenarioRow], list[ScenarioRow], list[list[int]], int]
-"""Queries and a gallery, sorted by their ids, per query the places of its items in the gallery, and how many listed
-queries are left out: quarantined, not accepted, or without a relevant item."""
+class Retrieval(NamedTuple):
+    """The queries and the gallery of a scenario, each sorted by their ids.
+
+    Attributes:
+        queries, items: their rows.
+        relevant: per query the places of its items in the gallery.
+        missing: how many listed queries are left out: quarantined, not accepted, or without a relevant item.
+    """
+
+    queries: list[ScenarioRow]
+    items: list[ScenarioRow]
+    relevant: list[list[int]]
+    missing: int
 
 
 def id_of(row: ScenarioRow) -> str:
@@ -78,15 +89,15 @@ def retrieval(
     Raises `ManifestError` when no query is left.
     """
     videos, texts = usable(clips, clean, "clips"), usable(captions, clean, "captions")
-    queries, gallery = (videos, texts) if direction == "v2t" else (texts, videos)
+    queries, items = (videos, texts) if direction == "v2t" else (texts, videos)
     places = defaultdict(list)
-    for place, row in enumerate(gallery):
+    for place, row in enumerate(items):
         places[row.item_id].append(place)
     answered = [row for row in queries if row.item_id in places]
     if not answered:
         raise ManifestError("no query is left: every clip is quarantined, or none has a caption")
     listed = len(clean.sources) if direction == "v2t" else len(clean.captions) + clean.rejected
-    return answered, gallery, [places[row.item_id] for row in answered], listed - len(answered)
+    return Retrieval(answered, items, [places[row.item_id] for row in answered], listed - len(answered))
 
 
 def of_run(run: Run, perturbed: Perturbed, clean: Clean) -> tuple[Retrieval, str]:

@@ -128,14 +128,12 @@ class _Scenario:
         self.job, self.run = job, run
         self.unadapted: Unadapted = {}  # as if each batch had been encoded by the model as it is
         self.asks, self.answers = planned_runs.asks(run.direction), planned_runs.answers(run.direction)
-        task, manifest_sha256 = retrieval_of_scenario.of_run(run, job.perturbed, job.clean)
-        self.queries, self.items, self.relevant, self.missing = task
-        self.query_ids, self.item_ids = (
-            tuple(map(retrieval_of_scenario.id_of, rows)) for rows in (self.queries, self.items)
-        )
-        self.queries_sha256 = _sha256_of(self.queries)
-        gallery = [self.item_ids, _sha256_of(self.items)]
-        self.identity = digest([self.queries_sha256, self.query_ids, self.relevant, gallery])
+        self.retrieval, manifest_sha256 = retrieval_of_scenario.of_run(run, job.perturbed, job.clean)
+        queries, items, relevant, _ = self.retrieval
+        self.query_ids, self.item_ids = (tuple(map(retrieval_of_scenario.id_of, rows)) for rows in (queries, items))
+        self.queries_sha256 = _sha256_of(queries)
+        gallery = [self.item_ids, _sha256_of(items)]
+        self.identity = digest([self.queries_sha256, self.query_ids, relevant, gallery])
         self.about: dict[str, Any] = {
             "settings": run_journal.settings_cell(run, job.settings),
             "manifest_sha256": manifest_sha256,
@@ -152,7 +150,7 @@ class _Scenario:
             banks_sha256=banks_key({name: job.bank_hashes[name] for name in job.banks_of(planned.method)}),
         )
         key = digest([{**run.columns(), "label": None}, self.about["settings"], run_journal.tools(), self.identity])
-        results = journal.once(key, lambda: [_finished(self, run, key)])
+        results = journal.once(key, lambda: [_result_of_method(self, run, key)])
         return [(replace(row, **self.about, label=run.label), queries) for row, queries in results]
 
     @cached_property
@@ -161,7 +159,7 @@ class _Scenario:
         if not planned_runs.perturbs(self.answers, self.run.direction, self.run.side):
             return self.job.encoded[self.answers]
         assert self.run.num_frames is not None
-        return query_encoding.encoded(self.job.backbone, self.items, self.run.num_frames, self.job.reader)
+        return query_encoding.encoded(self.job.backbone, self.retrieval.items, self.run.num_frames, self.job.reader)
 
     @cached_property
     def known_queries(self) -> Gallery | None:
@@ -179,18 +177,18 @@ class _Scenario:
     @cached_property
     def backend(self) -> str:
         """The column `backend`."""
-        return canonical(run_journal.backends(self.run.model, (*self.queries, *self.items)))
+        return canonical(run_journal.backends(self.run.model, (*self.retrieval.queries, *self.retrieval.items)))
 
     @cached_property
     def truncated_queries(self) -> int | None:
         """How many captions the model does not read to their end; None where clips are the queries."""
-        texts = [row.text for row in self.queries if isinstance(row, CaptionRow | TextRow)]
+        texts = [row.text for row in self.retrieval.queries if isinstance(row, CaptionRow | TextRow)]
         return query_encoding.truncated(self.job.backbone, texts)
 
     @cached_property
     def clean_input_queries(self) -> int | None:
         """How many perturbed captions the model reads as the clean ones; None where no caption is perturbed."""
-        pairs = [(row.source_text, row.text) for row in self.queries if isinstance(row, TextRow)]
+        pairs = [(row.source_text, row.text) for row in self.retrieval.queries if isinstance(row, TextRow)]
         return self.job.backbone.texts.same_inputs(pairs) if pairs else None
 
 
@@ -205,8 +203,8 @@ def _sha256_of(rows: Sequence[ScenarioRow]) -> str:
     return digest([identity(row) for row in rows])
 
 
-def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
-    """Run one method on a scenario's queries."""
+def _result_of_method(asked: _Scenario, run: Run, key: str) -> Finished:
+    """The result of a run: its method scores, in batches of the seed's order, the scenario's queries."""
     job, size = asked.job, run.batch_size
     assert size is not None
     truncated = asked.truncated_queries
@@ -214,7 +212,7 @@ def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
     # What only compares known features needs no pixels and no tokens.
     known = None if methods.method(run.method).adapts else asked.known_queries
     if known is None:
-        batches: Iterable[Batch | Gallery] = job.batches(asked.queries, places, run)
+        batches: Iterable[Batch | Gallery] = job.batches(asked.retrieval.queries, places, run)
     else:
         batches = Gallery(known.direction, known.features[places]).split(size)
     recording = Recording()
@@ -243,12 +241,12 @@ def _finished(asked: _Scenario, run: Run, key: str) -> Finished:
         asked.query_ids,
         asked.item_ids,
         [(slice(None), scores)],
-        asked.relevant,
+        asked.retrieval.relevant,
         job.top_k,
         recipe_id=key,
         **asked.about,
         **spent,
-        missing_queries=asked.missing,
+        missing_queries=asked.retrieval.missing,
         backend=asked.backend,
         tools=canonical(run_journal.tools()),
         queries_sha256=asked.queries_sha256,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import annotation_files
 import numpy as np
 import pytest
 import synthetic_results
@@ -24,9 +25,9 @@ from perturbations.composed.gallery_sets import gallery
 from perturbations.composed.split import ComposedQuery, PoolClip, Split
 from perturbations.config import file as config_file
 from perturbations.corpus.plan import items
-from perturbations.evaluation.composed.ways import ScoredModel, scenario_rows, settings_of
+from perturbations.evaluation.composed.ways import ScoredModel, settings_of
 from perturbations.evaluation.features import feature_reading
-from perturbations.evaluation.result_rows import CLEAN_SCENARIO, FEATURES, Finished, given_run
+from perturbations.evaluation.result_rows import Finished
 from perturbations.retrieval.composed import HALVES
 
 POOL = tuple(PoolClip(clip_id=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
@@ -45,9 +46,7 @@ READS = ScoredModel("reads", EYE, {"instruction": EYE[[1, 2, 7]], "gt": EYE[[1, 
 
 def scored(*models: ScoredModel, **ways: Any) -> dict[tuple[str, str], Finished]:
     """The results by method and gallery, of the last model and random orders."""
-    run = given_run("data", models[-1].name, CLEAN_SCENARIO, "composed", FEATURES, method="composed")
-    about = {"settings": {}, "backend": "{}", "tools": "{}"}
-    rows = scenario_rows(SPLIT, models, run, {**EVERY, **ways}, listed=3, **about)
+    rows = annotation_files.scored(SPLIT, *models, **ways)
     return {(own[0].method, own[0].gallery_name or ""): own for own in rows}
 
 

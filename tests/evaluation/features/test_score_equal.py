@@ -16,16 +16,15 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import tiny_models
-from evaluation_job import bad_source, job
+from evaluation_job import bad_source, encoded_of, job
 
 from perturbations import read_manifest
 from perturbations.cli.main import main
 from perturbations.corpus.captions import mixes
 from perturbations.corpus.plan import caption_recipes, clip_lists, tiers
 from perturbations.evaluation.models import encoder_loading
-from perturbations.evaluation.plan import planned_runs as evaluation
 from perturbations.evaluation.result_rows import RankRow, ResultRow
-from perturbations.evaluation.run import query_encoding, retrieval_of_scenario, runner
+from perturbations.evaluation.run import retrieval_of_scenario, runner
 from perturbations.manifest import files, sets
 from perturbations.manifest.rows import (
     CAPTIONS,
@@ -154,17 +153,13 @@ def cases(direction: str) -> list[dict[str, Any]]:
 def evaluated(corpus: Corpus, model: Path, direction: str) -> tuple[list[ResultRow], list[RankRow]]:
     runs = [run for own in cases(direction) for run in job(direction, METHODS, **own)]
     loaded = encoder_loading.load(str(model), num_frames=3)
-    encoded: dict[evaluation.Modality, Any] = {}
-    for modality in evaluation.MODALITIES:
-        path = corpus.folder / f"{modality}.safetensors"
-        query_encoding.write(path, loaded, corpus.clean, modality, 3)
-        encoded[modality] = query_encoding.read(path, loaded, modality)
+    encoded = encoded_of(loaded, corpus.clean, corpus.folder)
     bank = encoded["clips" if direction == "v2t" else "captions"]
     items = encoded["captions" if direction == "v2t" else "clips"]
     few = Gallery(items.direction, items.features[:5].roll(1, -1))
     banks = {"bank": bank, "gallery_bank": few}
     given = runner.EvaluationJob(loaded, corpus.clean, encoded, corpus.rows, banks=banks, top_k=3)
-    return given.evaluate(runs, corpus.folder / f"{direction}.jsonl")
+    return given.evaluate(runs, corpus.folder / direction / "runs.jsonl")
 
 
 def test_features_of_two_models_share_no_folder(

@@ -117,15 +117,15 @@ def test_an_interrupted_job_goes_on_where_it_was(
     settings = job("v2t", ["none", "tcr", "hatvtr"])
     whole = run(settings, model, rows, tmp_path, "whole")
     runs: list[str] = []
-    finished = runner._finished
+    adapt = runner.adapt
 
-    def counted(*arguments: Any, **columns: Any) -> Any:
-        runs.append(arguments[1].label)
+    def counted(model: Any, method: str, *arguments: Any, **columns: Any) -> Any:
+        runs.append(method)
         if len(runs) == 3:
             raise KeyboardInterrupt
-        return finished(*arguments, **columns)
+        return adapt(model, method, *arguments, **columns)
 
-    monkeypatch.setattr(runner, "_finished", counted)
+    monkeypatch.setattr(runner, "adapt", counted)
     with pytest.raises(KeyboardInterrupt):
         run(settings, model, rows, tmp_path)
     with (tmp_path / "journal/runs.jsonl").open("a") as file:
@@ -133,9 +133,9 @@ def test_an_interrupted_job_goes_on_where_it_was(
     again = run(settings, model, rows, tmp_path)
     assert again[1] == whole[1]
     assert run(settings, model, rows, tmp_path) == again
-    assert runs == ["no adaptation", "TCR", "HAT-VTR", "HAT-VTR"]
+    assert runs == ["none", "tcr", "hatvtr", "hatvtr"]
     run([replace(own, steps=2) for own in settings], model, rows, tmp_path)
-    assert runs[4:] == ["no adaptation", "TCR", "HAT-VTR"], "what changes a result runs again"
+    assert runs[4:] == ["none", "tcr", "hatvtr"], "what changes a result runs again"
 
 
 def test_clips_are_read_once_for_all_methods_and_give_the_ranks_of_each_method_alone(
