@@ -27,7 +27,7 @@ from kernels import scene
 
 from perturbations.suites import mlvp, mm_robustness
 from perturbations.suites.suite_registry import Suite
-from perturbations.video import blur, flow_blur, style
+from perturbations.video import blur, defocus, flow_blur, style
 
 _ANGLE = 30.0  # degrees: neither rows nor columns
 
@@ -87,7 +87,7 @@ def video_defocus(frame: np.ndarray, severity: int) -> Pair:
     steps: list[Callable[[], object]] = []
     for radius in (numbers["radius"], 2 * numbers["radius"]):
         padded = np.zeros((height + 2 * radius, width + 2 * radius, 3), np.uint16)
-        blur._add_disk(padded, blur._half_lengths(radius), np.empty(frame.shape, np.float32), steps)
+        defocus._add_disk(padded, defocus._half_lengths(radius), np.empty(frame.shape, np.float32), steps)
     return "mlvp/video_defocus", lambda: apply(frame, 0), lambda: [step() for step in steps]
 
 

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from perturbations.base import shown
-from perturbations.base.errors import ConfigError, cut, first_line
+from perturbations.base.errors import BackendError, ConfigError, cut, first_line
 from perturbations.config.sections import Config
 from perturbations.corpus.plan import clip_lists, folders, recipe, resources, targets, tiers
 from perturbations.corpus.plan.clip_lists import ListedClip
@@ -199,10 +199,12 @@ def _models(config: Config, scenarios: Sequence[ClipScenario], report: Report) -
 def _absent(config: Config, key: str, name: str) -> Iterator[str]:
     """That a model is not on this machine."""
     try:
-        reason = checkpoints.missing_weights(name)
+        checkpoints.find_weights(name)
+        return
+    except BackendError as error:
+        reason = str(error)
     except ValueError:  # a name that no hub has
         reason = "no such folder"
     except ImportError as error:
         reason = first_line(error)
-    if reason:
-        yield config.places.before(key, f"{key}: {name}: {reason}")
+    yield config.places.before(key, f"{key}: {name}: {reason}")

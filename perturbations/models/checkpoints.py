@@ -126,7 +126,7 @@ def load_model(
     assert model_class.config_class is not None  # only the abstract classes of transformers have none
     expected, actual = model_class.config_class.model_type, str(read_config(checkpoint)["model_type"])
     if actual != expected:
-        raise ConfigError(_broken(checkpoint, model_class.__name__, f"it is {actual!r}, not {expected!r}"))
+        raise _broken(checkpoint, model_class.__name__, f"it is {actual!r}, not {expected!r}")
     try:
         loaded = model_class.from_pretrained(
             checkpoint.folder,
@@ -137,14 +137,13 @@ def load_model(
             output_loading_info=True,
         )
     except Exception as error:  # the library's classes check little: nonsense can make them raise anything
-        raise ConfigError(_broken(checkpoint, model_class.__name__, str(error))) from error
+        raise _broken(checkpoint, model_class.__name__, first_line(error)) from error
     model, report = cast(tuple[_ModelT, Mapping[str, Collection[str]]], loaded)
     # The library fills gaps with random numbers and a warning; captions and boxes would look plausible.
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
-        raise ConfigError(
-            _broken(checkpoint, model_class.__name__, f"{len(missing)} weights are missing, {missing[0]} the first")
-        )
+        reason = f"{len(missing)} weights are missing, {missing[0]} the first"
+        raise _broken(checkpoint, model_class.__name__, reason)
     model.requires_grad_(False).train(False)
     cast("nn.Module", model).to(device)  # the override of transformers is untyped
     return model
@@ -157,7 +156,7 @@ def load_part(part_class: type[_PartT], checkpoint: Checkpoint) -> _PartT:
             checkpoint.folder, local_files_only=True, trust_remote_code=False
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError) as error:
-        raise ConfigError(_broken(checkpoint, part_class.__name__, first_line(error))) from error
+        raise _broken(checkpoint, part_class.__name__, first_line(error)) from error
     return part
 
 
@@ -174,8 +173,8 @@ def pretrained(auto_class: Any, name: str) -> Any:
         raise BackendError(f"{error}; or use the backend `offline`") from error
 
 
-def missing_weights(*names: str) -> str | None:
-    """How to get the weights of models that are neither folders nor in the local cache; None where all are there."""
+def find_weights(*names: str) -> None:
+    """Raise `BackendError`, with the way to get them, where models are neither folders nor in the local cache."""
     from huggingface_hub import try_to_load_from_cache
 
     absent = [
@@ -183,8 +182,9 @@ def missing_weights(*names: str) -> str | None:
         for name in names
         if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str)
     ]
-    commands = ", ".join(f"`hf download {name}`" for name in absent)
-    return f"neither a folder nor downloaded: {commands}" if absent else None
+    if absent:
+        commands = ", ".join(f"`hf download {name}`" for name in absent)
+        raise BackendError(f"neither a folder nor downloaded: {commands}")
 
 
 def load_tokenizer(auto_class: type[_PartT], checkpoint: Checkpoint) -> _PartT:
@@ -197,7 +197,7 @@ def load_tokenizer(auto_class: type[_PartT], checkpoint: Checkpoint) -> _PartT:
     if not (folder / "tokenizer.json").is_file():
         for name in ("vocab.json", "merges.txt"):
             if not (folder / name).is_file():
-                raise ConfigError(_broken(checkpoint, "a tokenizer", f"neither tokenizer.json nor {name} is there"))
+                raise _broken(checkpoint, "a tokenizer", f"neither tokenizer.json nor {name} is there")
     return load_part(auto_class, checkpoint)
 
 
@@ -239,13 +239,12 @@ def read_config(checkpoint: Checkpoint) -> dict[str, Any]:
         if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
             raise ValueError("no `model_type`")
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(_broken(checkpoint, "a model", f"config.json does not say what it is ({error})")) from error
+        raise _broken(checkpoint, "a model", f"config.json does not say what it is ({first_line(error)})") from error
     # Attention can be the name of a kernel on a hub: the library then fetches and runs its code.
     for part in (config, *(value for value in config.values() if isinstance(value, dict))):
         for key, value in part.items():
             if "implementation" in key and isinstance(value, str) and value not in _ATTENTION:
-                reason = f"config.json asks for the code {key}: {value!r}"
-                raise ConfigError(_broken(checkpoint, "a model", reason))
+                raise _broken(checkpoint, "a model", f"config.json asks for the code {key}: {value!r}")
     return config
 
 
@@ -304,10 +303,9 @@ def _how_to_convert(folder: Path) -> str:
     return f'convert {weights[0]} once, inside that folder: python -c "{program}"'
 
 
-def _broken(checkpoint: Checkpoint, what: str, reason: str) -> str:
-    shortened = reason.strip().partition("\n")[0]
-    return (
-        f"model {checkpoint.name!r} in {checkpoint.folder} cannot be loaded as {what}: {shortened}; "
+def _broken(checkpoint: Checkpoint, what: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"model {checkpoint.name!r} in {checkpoint.folder} cannot be loaded as {what}: {reason}; "
         f"if files are missing or damaged, {how_to_replace(checkpoint)}"
     )
 

@@ -24,8 +24,8 @@ _OWN = plugins.in_package(
 
 BACKENDS = ("offline", "pretrained")
 
-_Need = Callable[[], str | None]
-"""Looks whether a program, a library or weights are installed: the reason where not. It is quick and loads nothing."""
+_Need = Callable[[], object]
+"""Raises `BackendError` where a program, a library or weights are not installed. It is quick and loads nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,24 +154,22 @@ _INSTALL_TEXT = "install the extra `perturbations[text]`"
 def library(*names: str) -> _Need:
     """The need of libraries of the extra `text`."""
 
-    def missing() -> str | None:
-        absent = [name for name in names if find_spec(name) is None]
-        return f"{', '.join(absent)} not installed: {_INSTALL_TEXT}" if absent else None
+    def find() -> None:
+        if absent := [name for name in names if find_spec(name) is None]:
+            raise BackendError(f"{', '.join(absent)} not installed: {_INSTALL_TEXT}")
 
-    return missing
+    return find
 
 
 @cache
 def missing(role: str, backend: str) -> str | None:
     """What a role's model lacks on this machine, as far as that is known without loading it; None where nothing."""
     model = roles()[role][backend]
-    for need in model.needs:
-        try:
-            reason = need()
-        except (BackendError, ToolError) as error:
-            reason = str(error)
-        if reason is not None:
-            return f"{model.name}: {reason}"
+    try:
+        for need in model.needs:
+            need()
+    except (BackendError, ToolError) as error:
+        return f"{model.name}: {error}"
     return None
 
 

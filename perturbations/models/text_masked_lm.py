@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 
-from perturbations.models.checkpoints import missing_weights, pretrained
+from perturbations.models.checkpoints import find_weights, pretrained
 from perturbations.models.role_registry import Canary, Model, library, load
 from perturbations.text import tables
 from perturbations.text.tokens import core
@@ -152,7 +152,7 @@ MODELS = (
         name=_BERT,
         licence="Apache-2.0",
         load=bert,
-        needs=(library("torch", "transformers", "textblob"), partial(missing_weights, _BERT)),
+        needs=(library("torch", "transformers", "textblob"), partial(find_weights, _BERT)),
         canary=_CANARY,
     ),
 )

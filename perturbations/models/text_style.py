@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perturbations.base.rng import generator, seeded_globals
-from perturbations.models.checkpoints import missing_weights, pretrained
+from perturbations.models.checkpoints import find_weights, pretrained
 from perturbations.models.role_registry import Canary, Model, library, load
 from perturbations.text import formality, voice
 
@@ -118,7 +118,7 @@ MODELS = (
         load=t5,
         needs=(
             library("torch", "transformers"),
-            partial(missing_weights, *(name for name, _ in _T5.values()), _ADEQUACY),
+            partial(find_weights, *(name for name, _ in _T5.values()), _ADEQUACY),
         ),
         # Its judge leaves a sentence as it is where no candidate is adequate.
         canary=Canary(

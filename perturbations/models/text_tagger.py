@@ -141,8 +141,7 @@ def perceptron() -> Tagger:
     """
     from nltk.tag import PerceptronTagger
 
-    if reason := _missing_perceptron():
-        raise BackendError(reason)
+    _find_perceptron()
     model = PerceptronTagger()
 
     def tag(words: list[str]) -> list[str]:
@@ -152,18 +151,17 @@ def perceptron() -> Tagger:
     return with_contractions(tag)
 
 
-def _missing_perceptron() -> str | None:
-    """How to get the weights of NLTK's tagger where they are not in its folders; None where they are."""
+def _find_perceptron() -> None:
+    """Raise `BackendError` where the weights of NLTK's tagger are not in NLTK's data folders."""
     from nltk import data
 
     try:
         data.find("taggers/averaged_perceptron_tagger_eng/")
     except LookupError:
-        return (
+        raise BackendError(
             "NLTK's tagger is not downloaded: `python -m nltk.downloader averaged_perceptron_tagger_eng`, or use the "
             "backend `offline`"
-        )
-    return None
+        ) from None
 
 
 _CANARY = Canary(
@@ -190,7 +188,7 @@ MODELS = (
         weights="nltk data",
         licence="Apache-2.0",
         load=perceptron,
-        needs=(library("nltk"), _missing_perceptron),
+        needs=(library("nltk"), _find_perceptron),
         canary=_CANARY,
     ),
 )

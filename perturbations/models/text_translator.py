@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.errors import BackendError, ToolError, short
-from perturbations.models.checkpoints import missing_weights, pretrained
+from perturbations.models.checkpoints import find_weights, pretrained
 from perturbations.models.role_registry import Canary, Model, library, load
-from perturbations.models.text_similarity import missing_minilm
+from perturbations.models.text_similarity import find_minilm
 from perturbations.text import round_trip
 from perturbations.text.tokens import differs, encodable
 
@@ -95,19 +95,15 @@ class BackTranslator:
         return candidates[similarities.index(max(similarities))]
 
 
-def _missing_apertium() -> str | None:
-    """What to install where Apertium or all of its pairs are not installed; None where one is."""
-    if _installed():
-        return None
-    return (
+def _find_pairs() -> list[tuple[str, str]]:
+    """Apertium's pairs with English that are installed. Raises `BackendError` when there is none."""
+    modes = set(_apertium("-l").split()) if shutil.which("apertium") else set()
+    if pairs := [pair for pair in _PIVOTS if set(pair) <= modes]:
+        return pairs
+    raise BackendError(
         "offline back-translation needs Apertium and one of its pairs with English: "
         "`apt-get install apertium apertium-eng-spa`"
     )
-
-
-def _installed() -> list[tuple[str, str]]:
-    modes = set(_apertium("-l").split()) if shutil.which("apertium") else set()
-    return [pair for pair in _PIVOTS if set(pair) <= modes]
 
 
 def apertium() -> BackTranslator:
@@ -115,11 +111,10 @@ def apertium() -> BackTranslator:
 
     Raises `BackendError` when there is none.
     """
-    if reason := _missing_apertium():
-        raise BackendError(reason)
+    pairs = _find_pairs()
     rules = {"tagger": load("tagger", "offline"), "inflector": load("inflector", "offline")}
     return BackTranslator(
-        {there: partial(_round_trip, there, back) for there, back in _installed()},
+        {there: partial(_round_trip, there, back) for there, back in pairs},
         load("similarity", "offline").embed,
         partial(round_trip.pre_edited, **rules),
         partial(round_trip.post_edited, **rules),
@@ -238,7 +233,7 @@ MODELS = (
         weights="Debian's apertium-eng-spa, apertium-eng-cat, apertium-en-gl, apertium-eo-en: those installed",
         licence="GPL-3.0",
         load=apertium,
-        needs=(_missing_apertium, library("textblob", "lemminflect"), missing_minilm),
+        needs=(_find_pairs, library("textblob", "lemminflect"), find_minilm),
         canary=_canary(changes=True),
     ),
     Model(
@@ -246,7 +241,7 @@ MODELS = (
         name="facebook/wmt19-en-de",
         licence="Apache-2.0",
         load=wmt19,
-        needs=(library("torch", "transformers"), partial(missing_weights, *_WMT19)),
+        needs=(library("torch", "transformers"), partial(find_weights, *_WMT19)),
         # Its German has no progressive, but may bring the same English back.
         canary=_canary(changes=False),
     ),

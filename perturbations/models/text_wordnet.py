@@ -35,13 +35,11 @@ _ENDINGS = {
 class WordNet:
     """Look-up in the dictionary files. Raises `BackendError` when they are missing."""
 
-    def __init__(self, folder: Path) -> None:
-        if reason := _missing_wordnet(folder):
-            raise BackendError(reason)
-        self._folder = folder
-        self._index = {name: _lines(folder / f"index.{name}") for name in _FILES.values()}
-        self._data = {name: (folder / f"data.{name}").read_bytes() for name in _FILES.values()}
-        self._exceptions = {name: dict(_exceptions(folder / f"{name}.exc")) for name in _FILES.values()}
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = wordnet_folder(folder)
+        self._index = {name: _lines(self._folder / f"index.{name}") for name in _FILES.values()}
+        self._data = {name: (self._folder / f"data.{name}").read_bytes() for name in _FILES.values()}
+        self._exceptions = {name: dict(_exceptions(self._folder / f"{name}.exc")) for name in _FILES.values()}
         self.synonyms = cache(self._synonyms)
 
     def _synonyms(self, word: str, tag: str | None) -> tuple[str, ...]:
@@ -108,20 +106,18 @@ def _exceptions(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 @cache
 def _open_wordnet() -> WordNet:
-    return WordNet(wordnet_folder())
+    return WordNet()
 
 
-def wordnet_folder() -> Path:
-    """Where the WordNet of this machine is: in PERTURB_WORDNET, or where Debian puts it."""
-    return Path(os.environ.get("PERTURB_WORDNET", _FOLDER))
+def wordnet_folder(folder: Path | None = None) -> Path:
+    """Where WordNet is, unless it is named: in PERTURB_WORDNET, or where Debian puts it.
 
-
-def _missing_wordnet(folder: Path | None = None) -> str | None:
-    """What to install where there is no WordNet; None where there is one."""
-    folder = folder or wordnet_folder()
+    Raises `BackendError` when it is not there.
+    """
+    folder = folder or Path(os.environ.get("PERTURB_WORDNET", _FOLDER))
     if (folder / "index.noun").is_file():
-        return None
-    return (
+        return folder
+    raise BackendError(
         f"no WordNet in {folder}: `apt-get install wordnet-base`; without root, `apt-get download` it, "
         "`dpkg -x` it and name its usr/share/wordnet in PERTURB_WORDNET"
     )
@@ -145,7 +141,7 @@ MODELS = (
         weights="Debian's wordnet-base",
         licence="WordNet-3.0",
         load=synonyms,
-        needs=(_missing_wordnet,),
+        needs=(wordnet_folder,),
         canary=Canary(
             given="person",
             answer=lambda synonyms, word: synonyms(word, "NN"),
@@ -160,7 +156,7 @@ MODELS = (
         weights="Debian's wordnet-base",
         licence="WordNet-3.0",
         load=_ambiguous_words,
-        needs=(_missing_wordnet,),
+        needs=(wordnet_folder,),
         canary=Canary(
             given="NN",
             answer=lambda ambiguous, tag: ambiguous(tag),

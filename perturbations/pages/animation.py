@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import cv2
-import numpy as np
 from PIL import Image as Pictures
 
 from perturbations.base.arrays import Image
@@ -55,7 +53,8 @@ def animate(
     severities = list(entry.severities) if severities is None else severities
     source, *others = map(preview_sheet.remembering, [row, *donors])
     places_of = partial(clip_previews.places, fps=float(source.timing.frame_rate), whole=entry.moves_frames)
-    films = [*preview_sheet.films_of(entry, source, others, severities, seed, places_of, scaled=_small)]
+    scaled = partial(clip_previews.scaled_down, most=_SIDE)
+    films = [*preview_sheet.films_of(entry, source, others, severities, seed, places_of, scaled=scaled)]
     is_stand_in = has_stand_in(entry.guide)
     title = preview_sheet.title_of(row.item_id, [entry.key], seed, has_stand_ins=is_stand_in)
     height, width = (max(image.shape[axis] for image, *_ in films) for axis in (0, 1))
@@ -65,12 +64,6 @@ def animate(
     sheets = [contact_sheet([("", images)], columns, cell_height=height, title=title) for images in moments]
     _write([sheet[: sheet.shape[0] // 2 * 2, : sheet.shape[1] // 2 * 2] for sheet in sheets], output)
     return entry.key if is_stand_in else None
-
-
-def _small(image: Image) -> Image:
-    scale = min(1.0, _SIDE / max(image.shape[:2]))
-    sides = [max(1, round(side * scale)) for side in image.shape[1::-1]]
-    return np.asarray(cv2.resize(image, sides, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def _write(sheets: Sequence[Image], output: Path) -> None:

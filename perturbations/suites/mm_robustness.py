@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from perturbations.base.kernel import Kernel
 from perturbations.suites.suite_registry import Form, KernelParameters, Paper, Perturbation, Suite, table
-from perturbations.video import blur, digital, frost, noise, style, weather
+from perturbations.video import blur, defocus, digital, frost, noise, style, weather
 from perturbations.video import released_mm_robustness as released
 
 _PAPER = Paper(
@@ -70,7 +70,7 @@ VIDEO = (
     _PAPER.video(
         "defocus_blur",
         "blur",
-        blur.DEFOCUS_BLUR,
+        defocus.DEFOCUS_BLUR,
         table("radius alias", (3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)),
         "a lens out of focus",
         variants=_released(released.DEFOCUS_BLUR, _ROUNDED),

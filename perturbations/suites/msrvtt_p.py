@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perturbations.suites.suite_registry import Combined, Form, Paper, ParameterValue, Perturbation, Suite, table
-from perturbations.video import blur, camera, codec, digital, noise, temporal
+from perturbations.video import blur, camera, codec, defocus, digital, noise, temporal
 
 _PAPER = Paper(
     suite="msrvtt_p",
@@ -85,7 +85,7 @@ VIDEO = (
     _PAPER.video(
         "defocus_blur",
         "blur",
-        blur.DEFOCUS_BLUR,
+        defocus.DEFOCUS_BLUR,
         table("radius alias", (3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)),
         "a lens out of focus",
     ),

@@ -336,19 +336,23 @@ def perturbations(suite_name: str | None = None, kind: Medium | None = None) -> 
     return [entry for group in chosen for entry in group.of_kind(kind)]
 
 
+@plugins.cached
 def get(key: str, variant: str | None = None) -> Perturbation:
     """The declaration of `suite/name`, as a variant makes it; None: as the suite's first.
 
     Raises `UnknownPerturbationError` with the nearest names, or with the suite's variants.
     """
-    name = key.partition("/")[0]
-    if (by_variant := _by_key(name, "video").get(key) or _by_key(name, "text").get(key)) is None:
+    suite_name = key.partition("/")[0]
+    if (entry := _by_key(suite_name, "video").get(key) or _by_key(suite_name, "text").get(key)) is None:
         raise UnknownPerturbationError(f"no perturbation {short(key)}{_near(key)} See `perturb list`.")
+    variants = suite(suite_name).variants
     if variant is None:
-        return next(iter(by_variant.values()))
-    if variant not in by_variant:
-        raise UnknownPerturbationError(f"{key} has no variant '{variant}'; choose one of {list(by_variant)}")
-    return by_variant[variant]
+        variant = variants[0]
+    if variant not in variants:
+        raise UnknownPerturbationError(f"{key} has no variant '{variant}'; choose one of {list(variants)}")
+    if variant == entry.variant:
+        return entry
+    return replace(entry.others.get(variant, entry), variant=variant, others=entry.others)
 
 
 def _near(key: str) -> str:
@@ -365,19 +369,10 @@ def _near(key: str) -> str:
 
 
 @plugins.cached
-def _by_key(suite_name: str, kind: Medium) -> dict[str, dict[str, Perturbation]]:
-    """Each perturbation of a suite, of videos or of captions, in each of its variants; none where there is no suite."""
-    if (group := _suite(suite_name)) is None:
-        return {}
-    return {
-        entry.key: {
-            variant: entry
-            if variant == entry.variant
-            else replace(entry.others.get(variant, entry), variant=variant, others=entry.others)
-            for variant in group.variants
-        }
-        for entry in group.of_kind(kind)
-    }
+def _by_key(suite_name: str, kind: Medium) -> dict[str, Perturbation]:
+    """A suite's perturbations of videos or of captions, by their keys; none where there is no suite."""
+    group = _suite(suite_name)
+    return {} if group is None else {entry.key: entry for entry in group.of_kind(kind)}
 
 
 def parameter_problems(entry: Perturbation, parameters: Mapping[str, object]) -> list[str]:

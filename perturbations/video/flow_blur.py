@@ -11,7 +11,8 @@ import numpy.typing as npt
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import Choice, Joint, whole
 from perturbations.base.kernel import Apply, Kernel
-from perturbations.video.blur import disk_mean, rounded_levels
+from perturbations.video.blur import rounded_levels
+from perturbations.video.defocus import disk_mean
 
 _Floats = npt.NDArray[np.float32]
 

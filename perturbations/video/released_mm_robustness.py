@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import Joint, whole
 from perturbations.base.kernel import Apply, FrameFunction, Kernel, Shape
-from perturbations.video import blur, digital, frost, noise, style, weather
+from perturbations.video import blur, defocus, digital, frost, noise, style, weather
 
 _Places = NDArray[np.int64]
 
@@ -175,7 +175,7 @@ def _rounded(kernel: Kernel) -> Kernel:
 GAUSSIAN_NOISE = _rounded(noise.GAUSSIAN_NOISE)
 SHOT_NOISE = _rounded(noise.SHOT_NOISE)
 SPECKLE_NOISE = _rounded(noise.SPECKLE_NOISE)
-DEFOCUS_BLUR = _rounded(blur.DEFOCUS_BLUR)
+DEFOCUS_BLUR = _rounded(defocus.DEFOCUS_BLUR)
 GLASS_BLUR = replace(blur.GLASS_BLUR, kernel=glass_blur)
 ZOOM_BLUR = _rounded(blur.ZOOM_BLUR)
 STILL_SNOW = replace(weather.STILL_SNOW, kernel=still_snow)

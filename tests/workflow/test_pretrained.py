@@ -102,7 +102,8 @@ def test_the_whole_way_with_pretrained_backends(
     assert paper.analysis == "embedding"
     assert of_config(backends, "mlvp/event_insertion").donors == ("data", "features")
     assert of_config(backends, "mlvp/event_insertion", "paper").donors == ("data", "embedding")
-    features = guides.analysis("features").recipe(config.Backends.model_validate(backends).guide_settings())
+    settings = guides.GuideSettings(backends=config.Backends.model_validate(backends))
+    features = guides.analysis("features").recipe(settings)
     by_frames = clips.analysed(features, sources, tmp_path)
     # A sentence may be empty with random weights, but it has a vector, and that is not the frames'.
     assert by_caption[0].vector != by_frames[0].vector

@@ -36,6 +36,7 @@ from perturbations.manifest.rows import (
 )
 from perturbations.media import encoding
 from perturbations.media import sound as sounds
+from perturbations.models.guides import guide_registry as guides
 from perturbations.models.guides.guide_registry import Analysed, Known, parse_analysis
 
 _log = logging.getLogger("perturbations")
@@ -173,7 +174,7 @@ def analyses(
     wanted = parse_analysis(canonical(recipe))
     clips = {source.item_id: source for source in _complete(sources)}
     builds_on = _by_item(before)
-    suffix, folder = wanted.declared.extension, part.parent / "files"
+    suffix, folder = guides.analysis(wanted.analysis).extension, part.parent / "files"
     targets = {item_id: folder / (storage.file_stem(item_id) + suffix) for item_id in clips} if suffix else {}
     expected = [
         clip_rows.expected_analysis(wanted, source, targets[item_id].as_posix() if targets else None)

@@ -160,8 +160,7 @@ class CorpusRules:
     def _models(self, wildcards: Wildcards) -> int | None:
         """The memory in MB that a job takes for its pretrained models; None where it runs none."""
         if analysis := getattr(wildcards, "analysis", None):
-            wanted = self._analysis(analysis)
-            return None if wanted.is_offline else wanted.declared.memory_mb
+            return None if self._analysis(analysis).is_offline else guides.analysis(analysis).memory_mb
         guide = self._recipe_of(wildcards).guide_recipe if hasattr(wildcards, "perturbation") else None
         return None if guide is None or guide.is_offline else _WEIGHTS_MB
 

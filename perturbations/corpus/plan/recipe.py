@@ -18,7 +18,7 @@ from perturbations.base.records import Record, canonical, digest, parse_record
 from perturbations.corpus.plan.tiers import Storage, is_known, sampled, storage_of, stored_video
 from perturbations.manifest.rows import ClipRow, CompleteSource, TextRow
 from perturbations.models.guides import guide_registry as guides
-from perturbations.models.guides.guide_registry import AnalysisRecipe, GuideRecipe
+from perturbations.models.guides.guide_registry import AnalysisRecipe, GuideRecipe, GuideSettings
 from perturbations.suites import suite_registry
 
 _Parameter = bool | int | float | str | list[str] | list[int]
@@ -243,7 +243,9 @@ def make(
             from perturbations.models.guides.backends import Backends
 
             backends = Backends()
-        settings = backends.guide_settings(variant=perturbation.variant, sampled=sampled(storage), donors=donors)
+        settings = GuideSettings(
+            backends=backends, variant=perturbation.variant, sampled=sampled(storage), donors=donors
+        )
         guide = json.loads(guides.get(perturbation.guide).settle(settings).text)
     return VideoRecipe(
         suite=perturbation.suite,
@@ -310,7 +312,7 @@ def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) ->
 
 def analysis(name: str, backends: Backends, storage: Storage) -> AnalysisRecipe:
     """The recipe of an analysis that the configuration asks for."""
-    return guides.analysis(name).recipe(backends.guide_settings(sampled=sampled(storage)))
+    return guides.analysis(name).recipe(GuideSettings(backends=backends, sampled=sampled(storage)))
 
 
 # --- identity --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from perturbations.base.settings import Device, Strict
 from perturbations.models.guides import guide_registry as guides
 from perturbations.models.guides.donor import OfflineEmbedding, PretrainedEmbedding
 from perturbations.models.guides.frost_photographs import Frost
-from perturbations.models.guides.guide_registry import GuideSettings
 from perturbations.models.guides.main_object import OfflineMainObject, PretrainedMainObject
 from perturbations.models.guides.style_pictures import OfflineStyle, PretrainedStyle
 
@@ -43,12 +42,6 @@ class Backends(Strict):
     def roles(self) -> dict[str, Strict]:
         """The settings of the models that guides use, by role."""
         return {name: getattr(self, name) for name in ("embedding", "frost", "main_object", "style")}
-
-    def guide_settings(
-        self, *, variant: str = "released", sampled: int | None = None, donors: str = ""
-    ) -> GuideSettings:
-        """The settings of guides and analyses."""
-        return GuideSettings(backends=self, variant=variant, sampled=sampled, donors=donors)
 
 
 def has_stand_in(guide: str | None) -> bool:

@@ -106,12 +106,7 @@ class AnalysisRecipe(Record):
         `file` is for a result that is too large for a row, `before` the clip's row of the analysis that this one builds
         on; `tick` is called as a sign of life during long work. Raises `MediaError`.
         """
-        return self.declared.run(self, clip, file, before, tick)
-
-    @property
-    def declared(self) -> Analysis:
-        """What its file declares."""
-        return analysis(self.analysis)
+        return analysis(self.analysis).run(self, clip, file, before, tick)
 
     @property
     def is_offline(self) -> bool:
@@ -126,7 +121,7 @@ class Analysis:
     Attributes:
         name: of its manifest and of its jobs.
         version: a higher one when its results change.
-        run: `AnalysisRecipe.run` as a function, whose first argument is the recipe.
+        run: the function behind `AnalysisRecipe.run`; its first argument is the recipe.
         role: whose model it has, a key of `backends` in `config.yaml`.
         extension: of the file that it keeps beside its row; None where the row holds the whole result.
         after: the name of the analysis whose rows it builds on.
