@@ -27,6 +27,7 @@ import numpy as np
 from perturbations.corpus.captions.distances import bleu4, meteor
 from perturbations.corpus.captions.pipeline import perturb_captions
 from perturbations.corpus.captions.similarities import Similarities
+from perturbations.corpus.plan import caption_recipes
 from perturbations.manifest.rows import CaptionRow
 from perturbations.models import role_registry as models
 from perturbations.suites import suite_registry
@@ -63,10 +64,10 @@ def speed(dataset: str, captions: Captions) -> None:
         total = 0.0
         for entry in suite_registry.perturbations(suite, "text"):
             models.load.cache_clear()  # with what they remember of these captions
-            list(perturb_captions(captions[:1], entry.key, 1, seed=0, dataset=dataset))  # loads what it needs
+            list(perturb_captions(caption_recipes.make(entry, 1), dataset, captions[:1]))  # loads what it needs
             for severity in entry.severities:
                 start = cpu_seconds()
-                results = list(perturb_captions(captions, entry.key, severity, seed=0, dataset=dataset, judge=judge))
+                results = list(perturb_captions(caption_recipes.make(entry, severity), dataset, captions, judge))
                 seconds = cpu_seconds() - start
                 total += seconds
                 numbers = [(result.changed, result.accepted, result.attempts) for result in results]
@@ -86,7 +87,7 @@ def distance(dataset: str, captions: Captions) -> None:
         if dataset == "msrvtt" and (entry.name, str(entry.version)) in known:
             rows.append(known[entry.name, str(entry.version)])
             continue
-        results = list(perturb_captions(captions, entry.key, 1, seed=0, dataset=dataset))
+        results = list(perturb_captions(caption_recipes.make(entry, 1), dataset, captions))
         pairs = [(caption.text, result.text) for caption, result in zip(captions, results, strict=True)]
         changed = np.mean([result.changed for result in results])
         backend = results[0].backend or "rules"

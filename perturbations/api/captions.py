@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from perturbations.api.array_clips import check_text, checked_id, checked_seed, declaration, plain_int
 from perturbations.base.errors import short
-from perturbations.corpus.captions.pipeline import PerturbedText, perturb_captions
+from perturbations.corpus.captions.pipeline import PerturbedText, perturb_captions, unchanged_text
+from perturbations.corpus.plan import caption_recipes
 from perturbations.manifest.rows import CaptionRow
 
 
@@ -44,7 +47,8 @@ def perturb_text(
     entry = declaration(name, "text", variant)
     severity, seed, item_id = plain_int(severity), checked_seed(seed), checked_id(item_id)
     check_text(dataset, "dataset")
+    if type(severity) is int and severity == 0:
+        return unchanged_text(text, "severity 0 changes nothing")
+    recipe = caption_recipes.make(entry, severity, seed=seed, backend=cast(Any, backend or "offline"))
     caption = CaptionRow(dataset=dataset, caption_id=item_id, item_id=item_id, text=text)
-    return next(
-        perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
-    )
+    return next(perturb_captions(recipe, dataset, [caption]))

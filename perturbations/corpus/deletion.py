@@ -41,11 +41,15 @@ def delete(checked: Checked) -> list[Path]:
         wrong += [checked.path] if checked.is_edited or is_merged else []
         rows: dict[tuple[str, str], list[MadeRow | SourceRow]] = defaultdict(list)
         for row in checked.wrong:
-            rows[_parts_and_markers(row, checked.fields["dataset"])].append(row)
+            rows[_parts_of(row, checked.fields["dataset"])].append(row)
         for (parts, markers), members in rows.items():
             _forget(root, parts, markers, members)
     left = [path for file in checked.left for path in _with_markers(root, file)]
     return [path for path in [*wrong, *left] if _delete(path)]
+
+
+_MARKERS = {"video_part": "clip_marker", "text_part": "text_marker"}
+"""The marker that a job writes beside a part."""
 
 
 def _with_markers(root: Path, file: Path) -> Iterator[Path]:
@@ -58,8 +62,8 @@ def _with_markers(root: Path, file: Path) -> Iterator[Path]:
         return
     yield file
     kind, fields = manifest_paths.place_of(file.relative_to(root).as_posix()) or ("", {})
-    if marker := {"video_part": "clip_marker", "text_part": "text_marker"}.get(kind):
-        yield root / manifest_paths.at(marker, **fields)
+    if kind in _MARKERS:
+        yield root / manifest_paths.at(_MARKERS[kind], **fields)
     for path in file.parent.glob(manifest_paths.name("clip_marker", shard="*")):
         try:
             names = {tars.file_of(str(path.parent / name)) for name in json.loads(path.read_bytes())}
@@ -82,24 +86,22 @@ def _stored_file(root: Path, path: str) -> Path:
     return place / name
 
 
-def _parts_and_markers(row: MadeRow | SourceRow, dataset: str) -> tuple[str, str]:
+def _parts_of(row: MadeRow | SourceRow, dataset: str) -> tuple[str, str]:
     """The parts that a row may come from, and the markers of their jobs: paths with `{shard}`; "" without markers.
 
     Raises `ManifestError` for a row that no job writes.
     """
-    if isinstance(row, SourceRow):
-        kind, marker, fields = "source_part", "", {"dataset": dataset}
-    elif isinstance(row, AnalysisRow):
-        kind, marker, fields = "analysis_part", "", {"dataset": dataset, "analysis": row.analysis}
-    else:
-        kind, marker = ("video_part", "clip_marker") if isinstance(row, VideoRow) else ("text_part", "text_marker")
-        scenario = {"perturbation": row.perturbation, "severity": str(row.severity)}
-        fields = {"dataset": dataset, "suite": row.suite, **scenario}
+    kind, fields = "source_part", {"dataset": dataset}
+    if isinstance(row, AnalysisRow):
+        kind, fields["analysis"] = "analysis_part", row.analysis
+    elif not isinstance(row, SourceRow):
+        kind = "video_part" if isinstance(row, VideoRow) else "text_part"
+        fields |= {"suite": row.suite, "perturbation": row.perturbation, "severity": str(row.severity)}
     parts = manifest_paths.at(kind, shard="{shard}", **fields)
     place = manifest_paths.place_of(parts.format(shard="s0"))
     if place is None or place[0] != kind:  # the row may be a stranger's
         raise ManifestError(f"nothing is deleted: no job writes {cut(parts)}")
-    return parts, manifest_paths.at(marker, shard="{shard}", **fields) if marker else ""
+    return parts, manifest_paths.at(_MARKERS[kind], shard="{shard}", **fields) if kind in _MARKERS else ""
 
 
 def _forget(root: Path, parts: str, markers: str, rows: Collection[MadeRow | SourceRow]) -> None:

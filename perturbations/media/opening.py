@@ -39,17 +39,17 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
     """A container, open for reading. Raises `MediaError` for a file that is not read, and when libav fails inside."""
     listen()
     try:
-        file, offset, size = tars.at(path)
+        file, offset, length = tars.at(path)
         if not stat.S_ISREG(os.stat(file).st_mode):
             raise MediaError("not a regular file")
-        if size == 0:
+        if length == 0:
             raise MediaError("the file is empty")
         containers.check_length(path)
         # libav decodes first frames to learn about a stream, of any size unless `max_pixels` is set.
         # The prefix keeps it from reading a name such as "concat:..." or "http:..." as a protocol.
         address, protocols = f"file:{file}", "file"
         if offset:
-            address, protocols = f"subfile,,start,{offset},end,{offset + size},,:{address}", "file,subfile"
+            address, protocols = f"subfile,,start,{offset},end,{offset + length},,:{address}", "file,subfile"
         options = {**_INPUT_OPTIONS, "protocol_whitelist": protocols}
         options["max_pixels"] = str(limits.current()["frame_pixels"])
         try:
@@ -72,7 +72,8 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
             raise
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from None  # a damaged file
     except av.error.FFmpegError as error:
-        _check_refused_size(error)
+        if size := re.search(r"Picture size (\d+)x(\d+)", str(error.log)):  # a frame has too many pixels
+            limits.check_size(int(size[1]), int(size[2]))
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from error
     except OSError as error:
         raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
@@ -86,13 +87,6 @@ def _check_packets(address: str, options: dict[str, str]) -> None:
     with av.open(address, "r", metadata_errors="replace", options={**options, "probesize": "32"}) as container:
         for _ in _demuxed(container, *container.streams):
             pass
-
-
-def _check_refused_size(error: av.error.FFmpegError) -> None:
-    """Raise `MediaError` where libav failed because a frame has too many pixels."""
-    size = re.search(r"Picture size (\d+)x(\d+)", str(error.log))
-    if size:
-        limits.check_size(int(size[1]), int(size[2]))
 
 
 def video_stream(path: Path, container: av.container.InputContainer) -> av.video.stream.VideoStream:
@@ -115,7 +109,8 @@ def video_stream(path: Path, container: av.container.InputContainer) -> av.video
 
 def video_streams(container: av.container.Container) -> list[av.video.stream.VideoStream]:
     """The video streams that are not a cover picture."""
-    return [stream for stream in container.streams.video if not _is_cover(stream)]
+    cover = int(av.stream.Disposition.attached_pic)
+    return [stream for stream in container.streams.video if not int(stream.disposition) & cover]
 
 
 _BY_DEFAULT = 5_000_000
@@ -127,10 +122,6 @@ def _rank(stream: av.video.stream.VideoStream) -> tuple[bool, int]:
     is_default = bool(int(stream.disposition) & int(av.stream.Disposition.default))
     context = stream.codec_context
     return stream.frames > 0, (context.width * context.height if context else 0) + _BY_DEFAULT * is_default
-
-
-def _is_cover(stream: av.video.stream.VideoStream) -> bool:
-    return bool(int(stream.disposition) & int(av.stream.Disposition.attached_pic))
 
 
 def _check_limits(stream: av.video.stream.VideoStream) -> None:

@@ -100,6 +100,13 @@ def stand_ins() -> set[str]:
     return offline - pretrained
 
 
+def model_of(role: str, backend: str) -> Model:
+    """The model of a role. Raises `BackendError` for an unknown backend."""
+    if backend not in BACKENDS:
+        raise BackendError(f"no backend '{backend}'; choose one of {list(BACKENDS)}")
+    return roles()[role][backend]
+
+
 @cache
 def load(role: str, backend: str) -> Any:
     """The model of a role, loaded once per process.
@@ -107,9 +114,7 @@ def load(role: str, backend: str) -> Any:
     Raises `BackendError` for an unknown backend, and when a library, program or weight file is missing; `ToolError`
     when it does not answer its canary sentence.
     """
-    if backend not in BACKENDS:
-        raise BackendError(f"no backend '{backend}'; choose one of {list(BACKENDS)}")
-    model = roles()[role][backend]
+    model = model_of(role, backend)
     try:
         loaded = model.load()
     except ImportError as error:

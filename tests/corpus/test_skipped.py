@@ -17,13 +17,11 @@ import perturbations
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.config.file import parse
 from perturbations.config.sections import Config
-from perturbations.corpus.captions.pipeline import perturb_captions
 from perturbations.corpus.plan import caption_recipes, folders, sharding, targets
 from perturbations.corpus.plan.corpus_rules import CorpusRules
 from perturbations.evaluation.plan import evaluation_files as evaluation_paths
 from perturbations.evaluation.plan import planned_runs as evaluation
 from perturbations.manifest import skipped
-from perturbations.manifest.rows import CaptionRow
 from perturbations.models import role_registry as models
 from perturbations.suites import suite_registry
 from perturbations.text import languages
@@ -180,13 +178,7 @@ with (ROOT / "tests" / "golden/languages.csv").open(encoding="utf-8", newline=""
 def test_a_caption_in_another_language_is_left_alone_by_what_is_for_english(caption: str, is_english: bool) -> None:
     assert languages.is_written_for("English", caption) == is_english
     assert languages.is_written_for("words between spaces", caption)
-    (result,) = perturb_captions(
-        [CaptionRow(dataset="d", caption_id="c", item_id="i", text=caption)],
-        "msrvtt_p/append_irr",
-        1,
-        seed=0,
-        dataset="d",
-    )
+    result = perturbations.perturb_text(caption, "msrvtt_p/append_irr", seed=0, item_id="c", dataset="d")
     assert result.changed == is_english
 
 
@@ -224,10 +216,3 @@ def test_a_run_on_captions_of_another_script_is_warned(
 def test_what_is_no_caption_is_refused(given: Any) -> None:
     with pytest.raises(TypeError, match=rf"a caption must be a str, not {type(given).__name__}: "):
         perturbations.perturb_text(given, "msrvtt_p/keyboard", seed=0, item_id="c")
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\t"])
-def test_a_caption_without_anything_stays(text: str) -> None:
-    for key in ("msrvtt_p/append_irr", "msrvtt_p/drop_first", "mm_robustness/char_insert"):
-        result = perturbations.perturb_text(text, key, seed=0, item_id="c")
-        assert (result.text, result.changed) == (text, False)

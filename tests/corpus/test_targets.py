@@ -121,12 +121,11 @@ def test_a_target_of_both_counts_what_is_combined(changes: dict[str, Any], count
             request(settings, "multimodal_msrvtt_p_tiny")
 
 
-@pytest.mark.parametrize("words", [("mlvp_dmo",), ("-n", "tta_demo", "mvlp_demo"), ("demo_mlvp",)])
-def test_a_mistyped_target_is_told_the_near_one(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_snakemake_tells_a_mistyped_target_the_near_one(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("datasets: {demo: {adapter: demo, clips: 1}}\nsuites: {mlvp: {}}\n")
     (tmp_path / "Snakefile").write_text(f'include: "{ROOT}/Snakefile"\n')
-    printed = preloaded.snakemake(tmp_path, *words, status=1)
-    assert re.search(rf"no target '{words[-1]}'; did you mean mlvp_demo\b", printed)
+    printed = preloaded.snakemake(tmp_path, "-n", "tta_demo", "mvlp_demo", status=1)
+    assert re.search(r"no target 'mvlp_demo'; did you mean mlvp_demo\b", printed)
     assert "check:" not in printed
 
 

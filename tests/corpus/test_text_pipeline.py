@@ -53,9 +53,10 @@ def available(entry: Perturbation) -> str:
 
 
 def perturbed(
-    key: str, listed: Sequence[CaptionRow] = LISTED, severity: int = 1, **arguments: Any
+    key: str, listed: Sequence[CaptionRow] = LISTED, severity: int = 1, variant: str | None = None
 ) -> list[pipeline.PerturbedText]:
-    return list(pipeline.perturb_captions(listed, key, severity, **{"seed": 3, "dataset": "demo", **arguments}))
+    wanted = caption_recipes.make(suite_registry.get(key, variant), severity, seed=3)
+    return list(pipeline.perturb_captions(wanted, "demo", listed))
 
 
 @pytest.mark.parametrize("adapter", ["msrvtt", "youcook2", "folder"])

@@ -36,7 +36,7 @@ from perturbations.base.errors import BackendError, MediaError, ToolError
 from perturbations.base.kernel import name_of
 from perturbations.config import file as config_file
 from perturbations.corpus.captions import pipeline
-from perturbations.corpus.plan import recipe, tiers
+from perturbations.corpus.plan import caption_recipes, recipe, tiers
 from perturbations.corpus.plan.recipe import make
 from perturbations.corpus.plan.tiers import UNSTORED
 from perturbations.corpus.render import clean_clips, rendering
@@ -180,7 +180,7 @@ def result_of(form: Perturbation) -> bytes:
             CaptionRow(dataset="d", caption_id=f"c{n}", item_id="i", text=text) for n, text in enumerate(CAPTIONS)
         ]
         severity = max(form.severities)
-        texts = pipeline.perturb_captions(listed, form.key, severity, seed=3, dataset="d", variant=form.variant)
+        texts = pipeline.perturb_captions(caption_recipes.make(form, severity, seed=3), "d", listed)
         return "\n".join([*(result.text for result in texts), *texts_of_kernel(form)]).encode()
     frames = digest_clip()
     severity = min(SEVERITY, max(form.severities))

@@ -12,7 +12,7 @@ from perturbations.base import rng
 from perturbations.base.records import canonical
 from perturbations.corpus.captions.similarities import Similarities
 from perturbations.corpus.plan.caption_recipes import text_id
-from perturbations.corpus.plan.recipe import RecipeParameters, TextRecipe, entry_of
+from perturbations.corpus.plan.recipe import TextRecipe
 from perturbations.manifest.rows import CaptionRow, TextRow, TextStatisticsRow
 from perturbations.models import role_registry as models
 from perturbations.suites import suite_registry
@@ -43,7 +43,7 @@ class PerturbedText:
         similarity: cosine of the two captions' embeddings; None where it is not measured.
         fluency_change: mean log10 probability per word by a bigram model, minus the original's; None without words.
         attempts: how often the caption was drawn.
-        accepted: whether the gate accepted it; True where there is no
+        accepted: whether the gate accepted it; True where there is no gate.
         backend: the models of the perturbation's roles.
     """
 
@@ -59,47 +59,19 @@ class PerturbedText:
 
 
 def perturb_captions(
-    captions: Iterable[CaptionRow],
-    perturbation: str,
-    severity: int,
-    *,
-    seed: int,
-    dataset: str,
-    variant: str | None = None,
-    backend: str | None = None,
-    parameters: RecipeParameters | None = None,
-    judge: Similarities | None = None,
+    recipe: TextRecipe, dataset: str, captions: Iterable[CaptionRow], judge: Similarities | None = None
 ) -> Iterator[PerturbedText]:
-    """Perturb captions; the result of a caption does not depend on the others.
+    """Perturb captions by a recipe, one result per caption, in order; none depends on the other captions.
 
-    Args:
-        captions: ids and texts.
-        perturbation: `suite/name` of a text perturbation.
-        severity: 1 up to the highest of the perturbation; 0 leaves captions unchanged.
-        seed, dataset: together with a caption's id and the perturbation, the generator's key.
-        variant: which of the suite's variants; None: its first.
-        backend: "offline" (the default) or "pretrained".
-        parameters: the kernel's, in place of the published ones.
-        judge: the similarities of the backend's encoder, which remembers what it computed for calls on the same
-            captions; None: a new one. It changes no result.
-
-    Yields:
-        One result per caption, in order.
-
-    Raises:
-        UnknownPerturbationError: no such perturbation, severity or variant, or it perturbs no text.
-        BackendError: no such backend, or a library, program or file that it needs is missing.
+    `dataset`, a caption's id and the recipe's seed and perturbation are the generator's key. `judge` has the
+    similarities of the backend's encoder, and remembers what it computed for calls on the same captions; without it, a
+    new one is made. It changes no result. Raises `BackendError` when a library, program or file that the backend needs
+    is missing.
     """
-    entry = entry_of("text", perturbation, variant)
-    if type(severity) is int and severity == 0:
-        reason = "severity 0 changes nothing"
-        yield from (_result(caption.text, (caption.text, None, 0, True), "none", reason) for caption in captions)
-        return
-    backend = backend or "offline"
+    entry, backend = suite_registry.get(recipe.key, recipe.variant), recipe.backend
     similarities = None
     if "similarity" in entry.used_roles:
         similarities = judge or Similarities(models.load("similarity", backend))
-    values: RecipeParameters = entry.parameters(severity) if parameters is None else parameters
     roles = {role: models.load(role, backend) for role in entry.roles}
     made_by = models.names(entry.makers, backend)
     # Where nothing is random, another try gives the same text.
@@ -110,9 +82,9 @@ def perturb_captions(
         for model in roles.values():
             if hasattr(model, "prepare"):
                 model.prepare(texts)
-        generators = [rng.generator(seed, dataset, caption.caption_id, entry.key) for caption in chunk]
+        generators = [rng.generator(recipe.seed, dataset, caption.caption_id, entry.key) for caption in chunk]
         draws = [
-            partial(entry.kernel, text, generator, **values, **roles)
+            partial(entry.kernel, text, generator, **recipe.params, **roles)
             if languages.is_written_for(entry.languages, text)
             else partial(str, text)
             for text, generator in zip(texts, generators, strict=True)
@@ -170,6 +142,11 @@ def reason_of_no_change(entry: suite_registry.Perturbation, old: str, new: str) 
     return f"{entry.name} found nothing to change"
 
 
+def unchanged_text(text: str, reason: str) -> PerturbedText:
+    """A caption that nothing perturbed, and why."""
+    return _result(text, (text, None, 0, True), "none", reason)
+
+
 def _result(old: str, outcome: GateOutcome, made_by: str, reason: str | None) -> PerturbedText:
     new, similarity, attempts, accepted = outcome
     return PerturbedText(
@@ -194,21 +171,8 @@ _SHARED = ("dataset", "suite", "perturbation", "severity", "level", "variant", "
 def rows_of(
     recipe: TextRecipe, dataset: str, captions: Sequence[CaptionRow], judge: Similarities | None = None
 ) -> Iterator[TextRow]:
-    """Yield the row of every caption; `judge` is as in `perturb_captions`.
-
-    Raises `BackendError` when a library, program or file that the backend needs is missing.
-    """
-    results = perturb_captions(
-        captions,
-        recipe.key,
-        recipe.severity,
-        seed=recipe.seed,
-        dataset=dataset,
-        variant=recipe.variant,
-        backend=recipe.backend,
-        parameters=recipe.params,
-        judge=judge,
-    )
+    """Yield the row of every caption, which `perturb_captions` perturbs. Raises `BackendError` as it does."""
+    results = perturb_captions(recipe, dataset, captions, judge)
     names = ("suite", "perturbation", "severity", "variant", "seed", "language")
     of_recipe: dict[str, Any] = {name: getattr(recipe, name) for name in names}
     of_recipe |= {

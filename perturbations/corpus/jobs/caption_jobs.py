@@ -17,8 +17,8 @@ from perturbations.corpus.captions import mixes, pipeline
 from perturbations.corpus.captions.similarities import Similarities
 from perturbations.corpus.comparability import verdict
 from perturbations.corpus.jobs.job_metadata import check_failures, provenance
+from perturbations.corpus.plan import clip_lists
 from perturbations.corpus.plan.caption_recipes import text_id
-from perturbations.corpus.plan.clip_lists import read, read_folder, read_texts
 from perturbations.corpus.plan.recipe import TextRecipe, parse_text
 from perturbations.corpus.store.parts import is_true_text_marker
 from perturbations.corpus.tally import Tally
@@ -50,7 +50,7 @@ def captions(
     *, dataset: str, adapter: str, language: str, listed: Path, sources: Path, captions: Path, qrels: Path
 ) -> None:
     """Write the captions and qrels manifests."""
-    rows, clips = read(listed, CaptionRow), files.read_part(sources, SOURCES)
+    rows, clips = clip_lists.read(listed, CaptionRow), files.read_part(sources, SOURCES)
     listed_captions = sorted((row.caption_id, row.item_id, row.text) for row in rows)
     about: dict[str, object] = {"dataset": dataset, "adapter": adapter, "language": language}
     about |= {sets.SET: sets.of_sources(clips).columns()}
@@ -61,13 +61,13 @@ def captions(
 
 def questions(*, dataset: str, listed: Path, output: Path) -> None:
     """Write the manifest of questions."""
-    files.write(output, QUESTIONS, read(listed, QuestionRow), {**provenance(output), "dataset": dataset})
+    files.write(output, QUESTIONS, clip_lists.read(listed, QuestionRow), {**provenance(output), "dataset": dataset})
 
 
 def rejected_captions(*, dataset: str, work: Path, rejected: Path, output: Path) -> None:
     """Write the manifest of captions that cannot be used."""
-    rows = sets.quarantine_of(read(rejected, SourceRow), ())
-    shards = read_folder(work / "captions", CaptionRow)
+    rows = sets.quarantine_of(clip_lists.read(rejected, SourceRow), ())
+    shards = clip_lists.read_folder(work / "captions", CaptionRow)
     caption_ids = [caption.caption_id for members in shards.values() for caption in members]
     described = sets.of_captions(caption_ids, len(rows)).columns()
     about = {**provenance(output), "dataset": dataset, sets.SET: described}
@@ -90,12 +90,12 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
     There is a part per perturbation and severity, below the folder of the `marker`, which holds their sizes. Raises
     `BackendError` or `ToolError` for the first recipe that cannot be followed, after all others.
     """
-    part, listed = manifest_paths.name("text_part", shard=marker.stem), read(captions, CaptionRow)
-    wanted = {f"{scenario}/{part}": parse_text(text) for scenario, text in read_texts(recipes).items()}
+    part, listed = manifest_paths.name("text_part", shard=marker.stem), clip_lists.read(captions, CaptionRow)
+    wanted = {f"{scenario}/{part}": parse_text(text) for scenario, text in clip_lists.read_texts(recipes).items()}
     kept = {name for name, recipe in wanted.items() if _is_finished(marker.parent / name, dataset, listed, recipe)}
     log_kept(len(kept), len(wanted))
     errors = []
-    judges: dict[str, Similarities] = {}  # each remembers the similarities of a backend's encoder
+    judge: Similarities | None = None  # which remembers similarities: all recipes have one backend
     last = ""
     for name, recipe in logged(wanted.items(), len(wanted), "perturbations"):
         if name in kept:
@@ -104,9 +104,8 @@ def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
             models.forget()
         last = recipe.key
         try:
-            if "similarity" in recipe.players and recipe.backend not in judges:
-                judges[recipe.backend] = Similarities(models.load("similarity", recipe.backend))
-            judge = judges[recipe.backend] if "similarity" in recipe.players else None
+            if "similarity" in recipe.players:
+                judge = judge or Similarities(models.load("similarity", recipe.backend))
             files.write_part(marker.parent / name, TEXTS, list(pipeline.rows_of(recipe, dataset, listed, judge)))
         except (BackendError, ToolError) as error:
             _log.warning("%s %s: %s", recipe.key, recipe.severity, error)
@@ -147,8 +146,8 @@ def texts_manifest(
     current text; markers whose parts are not there are deleted, so that the next run makes them again.
     """
     parts = work / suite / "captions"
-    shards = read_folder(work / "captions", CaptionRow)
-    wanted = read_texts(recipes)
+    shards = clip_lists.read_folder(work / "captions", CaptionRow)
+    wanted = clip_lists.read_texts(recipes)
     due = (
         (
             parts / scenario / manifest_paths.name("text_part", shard=shard),
@@ -171,7 +170,7 @@ def texts_manifest(
     def described() -> dict[str, object]:
         about.update(provenance(texts), dataset=dataset)
         caption_ids = [caption.caption_id for members in shards.values() for caption in members]
-        listed = sets.of_captions(caption_ids, len(read(rejected, SourceRow)), len(wanted))
+        listed = sets.of_captions(caption_ids, len(clip_lists.read(rejected, SourceRow)), len(wanted))
         about[sets.SET] = {**listed.columns(), SKIPPED: skipped}
         about.update(adapter=adapter, config_digest=digest(dict(wanted)))
         about["comparability"] = verdict(Tally(), tally, adapter=adapter)

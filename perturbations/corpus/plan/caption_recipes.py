@@ -106,7 +106,7 @@ def make(
     """Everything that determines a perturbed caption, except the caption itself.
 
     `entry` is the perturbation as its variant makes it. `replaced` holds parameters that replace the published ones.
-    Raises `UnknownPerturbationError` for a severity that does not exist.
+    Raises `UnknownPerturbationError` for a severity that does not exist, and `BackendError` for such a backend.
     """
     return TextRecipe(
         suite=entry.suite,
@@ -119,7 +119,7 @@ def make(
         gated=entry.gated,
         backend=backend,
         language=language,
-        players={role: models.roles()[role][backend].name for role in entry.used_roles},
+        players={role: models.model_of(role, backend).name for role in entry.used_roles},
         seed=seed,
     )
 

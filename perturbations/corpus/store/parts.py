@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 import yaml
@@ -50,7 +51,7 @@ class CorpusParts:
         self._is_taken_out = not manifest.exists() and self._is_not_configured()
         every = sorted(root.glob(manifest_paths.any_of("video_part", dataset=dataset, suite=suite)))
         every = [part for part in every if self._fields(part)]
-        self.planned = [part for part in every if self._is_planned(part, self._fields(part))]
+        self.planned = list(filter(self._is_planned, every))
         self.earlier = [part for part in every if part not in {*self.planned}]
 
     def _is_not_configured(self) -> bool:
@@ -70,8 +71,9 @@ class CorpusParts:
         kind, fields = manifest_paths.place_of(path.relative_to(self.root).as_posix()) or ("", {})
         return fields if kind in ("video_part", "clip_marker") else {}
 
-    def _is_planned(self, path: Path, fields: dict[str, str]) -> bool:
+    def _is_planned(self, path: Path) -> bool:
         """Whether the last plan has the job of a part or a marker, or an evaluation has asked for it since."""
+        fields = self._fields(path)
         scenario = f"{fields['perturbation']}/{fields['severity']}"
         is_asked = scenario in self._scenarios or path.stat().st_mtime > self._since
         is_listed = not self._shards or fields["shard"] in self._shards
@@ -105,7 +107,7 @@ class CorpusParts:
             if storage.is_leftover(path) or name in by_earlier - named:
                 yield path, True
             elif kind == "clip_marker":
-                if not self._is_planned(path, self._fields(path)):
+                if not self._is_planned(path):
                     yield path, True
             elif name not in named:
                 scenario = path.parent.relative_to(self.clips).as_posix()
@@ -117,16 +119,9 @@ class CorpusParts:
     @cached_property
     def _unfinished(self) -> set[str]:
         """The planned scenarios that miss a part."""
-        there = {self.root / part for part in self.planned}
-        fields = {"dataset": self.dataset, "suite": self.suite}
-        return {
-            scenario
-            for scenario in self._scenarios
-            for name, severity in [scenario.split("/")]
-            for shard in self._shards
-            if self.root / manifest_paths.at("video_part", **fields, perturbation=name, severity=severity, shard=shard)
-            not in there
-        }
+        there = {("/".join(part.parts[-3:-1]), part.stem) for part in self.planned}
+        due = product(self._scenarios, self._shards)
+        return {scenario for scenario, shard in due if (scenario, shard) not in there}
 
     def _is_of_a_job(self, path: Path, scenario: str) -> bool:
         """Whether a file in the folder of a scenario has the name of a clip, or the content of one in a journal."""
