@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from perturbations.evaluation.published import protocols
-from perturbations.evaluation.published.presets import cells
+from perturbations.evaluation.published.cell_status import cells
 from perturbations.suites import suite_registry as suites
 
 COVERAGE = Path(__file__).with_name("coverage.csv")

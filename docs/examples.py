@@ -14,7 +14,7 @@ from pathlib import Path
 from perturbations.corpus.jobs import clip_jobs
 from perturbations.corpus.plan import recipe, tiers
 from perturbations.corpus.plan.clip_lists import ListedClip
-from perturbations.corpus.render import clean_clips
+from perturbations.corpus.store import clip_rows
 from perturbations.demo import train_encoder as demo
 from perturbations.evaluation.page import evaluation_page
 from perturbations.manifest import files
@@ -48,7 +48,7 @@ def _corpus(root: Path) -> None:
     listed = ListedClip(item_id=_CLIP, source_video_id=_CLIP, path=str(root / f"{_CLIP}.mp4"))
     demo.draw(_CLIP, Path(listed.path))
     sources = root / "sources.parquet"
-    files.write(sources, SOURCES, [clean_clips.source_row("demo", listed)])
+    files.write(sources, SOURCES, [clip_rows.source_row("demo", listed)])
     rows: list[VideoRow] = []
     for entry in suite_registry.perturbations("mlvp", "video"):
         for severity in _SEVERITIES if entry.guide is None else ():

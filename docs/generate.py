@@ -156,23 +156,9 @@ def _default(key: Mapping[str, Any], *, required: bool) -> str:
 
 
 def of_commands() -> str:
-    """The commands that people type; the others are called by the workflow's rules."""
-    return "\n".join(_command(name, parser) for name, parser in _commands() if not name.startswith("rule "))
-
-
-def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for name, parser in _choices(command_line()):
-        inner = list(_choices(parser))
-        yield from ((f"{name} {inner_name}", inner_parser) for inner_name, inner_parser in inner)
-        if not inner:
-            yield name, parser
-
-
-def _choices(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """The subcommands of a command."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.items()
+    """The commands that people type, each with its arguments."""
+    (commands,) = (action for action in command_line()._actions if isinstance(action, argparse._SubParsersAction))
+    return "\n".join(_command(name, parser) for name, parser in commands.choices.items())
 
 
 def _command(name: str, parser: argparse.ArgumentParser) -> str:
@@ -233,12 +219,8 @@ def of_backbones() -> str:
     """A line per architecture of dual encoders."""
     rows = []
     for name, entry in backbones.backbones().items():
-        also = [
-            *["a faster pass of frames"] * entry.own_pass,
-            *["whole videos"] * entry.whole_videos,
-            *["OpenAI's checkpoints"] * entry.openai_checkpoints,
-        ]
-        rows.append([entry.title, f"`{name}`", entry.source, f"`{entry.example}`", ", ".join(also)])
+        also = "whole videos" if entry.whole_videos else entry.also
+        rows.append([entry.title, f"`{name}`", entry.source, f"`{entry.example}`", also])
     return table(["backbone", "model type", "source", "for example", "also"], rows)
 
 
@@ -251,17 +233,13 @@ def of_models() -> str:
     return table(["role", "backend", "model", "weights", "licence"], rows)
 
 
-def of_names(package: Any) -> Callable[[], str]:
-    """The block with a line for mkdocstrings per public name of a package."""
-
-    def block() -> str:
-        lines = []
-        for name in package.__all__:
-            home = getattr(getattr(package, name), "__module__", "")  # constants have none, and are in the package
-            lines.append(f"::: {home if home.startswith(package.__name__) else package.__name__}.{name}\n")
-        return "\n".join(lines)
-
-    return block
+def of_retrieval() -> str:
+    """A line for mkdocstrings per public name of `perturbations.retrieval`."""
+    package, lines = retrieval.__name__, []
+    for name in retrieval.__all__:
+        home = getattr(getattr(retrieval, name), "__module__", "")  # constants have none, and are in the package
+        lines.append(f"::: {home if home.startswith(package) else package}.{name}\n")
+    return "\n".join(lines)
 
 
 def of_rooms() -> str:
@@ -338,7 +316,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "models": of_models,
     "adapter keys": of_adapter_keys,
     "rooms": of_rooms,
-    "names retrieval": of_names(retrieval),
+    "names retrieval": of_retrieval,
     "coverage": coverage_table.block,
     "caption categories": of_caption_categories,
     **{f"keys {name}": keys_of(definition) for name, definition in _KEYS.items()},

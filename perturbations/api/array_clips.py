@@ -43,20 +43,13 @@ def perturb(
     variant: str | None = None,
     donors: Sequence[Frames] = (),
 ) -> Frames:
-    """Perturb a clip held in memory.
+    """Perturb a clip held in memory: `corrupt` for loops, in which nobody forgets the key and the frame rate.
 
     Args:
         frames: the clip, T x H x W x 3, RGB, uint8. It is not modified.
-        name: `suite/name`, e.g. "mlvp/fog", or the name alone, as of `corrupt`.
-        severity: 1 to 5; 0 gives a copy of the clip.
-        seed: the first part of the realization's key; the same key gives the same frames, as in a corpus before they
-            are stored, and as in one of a lossless profile.
-        item_id: the second part of the key, the clip's name; a number is its digits.
+        name, severity, seed, item_id, dataset, variant, donors: as of `corrupt`.
         fps: frames per second; only perturbations of time and bitrate depend on it. Of a video whose frames are not
             evenly spaced in time, they differ from a corpus, which encodes the frames at their own times.
-        dataset: the third part of the key.
-        variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
-        donors: the clips that event insertion may take a segment from, with the same frame rate.
 
     Returns:
         The perturbed clip, T' x H' x W' x 3, RGB, uint8. T' is T but for `mlvp/temporal_scrambling`, which leaves out a
@@ -74,7 +67,8 @@ def perturb(
     Guided perturbations use the `offline` backends.
     """
     check_clip(frames)
-    _check_rate(fps)
+    if isinstance(fps, bool) or not isinstance(fps, Real) or not 0 < float(fps) < math.inf:
+        raise ValueError(f"fps must be positive and finite, not {fps!r}")
     entry = declaration(name, "video", variant)
     severity, seed, item_id = plain_int(severity), checked_seed(seed), checked_id(item_id)
     check_text(dataset, "dataset")
@@ -195,7 +189,7 @@ def _to_array(frames: object, name: str) -> str:
 
 
 def _in_shape(shape: tuple[int, ...], name: str, *, pictures: bool) -> tuple[list[str], str]:
-    """What an array's shape lacks, and the expression that brings `name` to that of a clip, or of a picture."""
+    """What is wrong with an array's shape, and the expression that makes `name` a clip, or a picture."""
     if len(shape) == 5:
         reasons, expression = _in_shape(shape[1:], f"{name}[0]", pictures=pictures)
         return ["of a batch, one clip per call", *reasons], expression
@@ -247,11 +241,6 @@ def in_bytes(values: np.ndarray[Any, Any], expression: str, cast: str = "astype(
         return "of values from 0 to 255", f"{expression}{'.round()' if kind == 'f' else ''}.{cast}"
     most = next(2**bits - 1 for bits in (10, 12, 14, 16) if high < 2**bits)
     return f"of values up to {most:,}", f"({255 / most:.6g} * {expression}).round().{cast}"
-
-
-def _check_rate(fps: object) -> None:
-    if isinstance(fps, bool) or not isinstance(fps, Real) or not 0 < float(fps) < math.inf:
-        raise ValueError(f"fps must be positive and finite, not {fps!r}")
 
 
 def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: str, fps: float) -> Frames:

@@ -23,12 +23,8 @@ def perturb_text(
 
     Args:
         text: the caption; any string. One that is empty or only white space stays as it is, as every kernel leaves it.
-        name: `suite/name`, e.g. "msrvtt_p/gender_swap", or the name alone, as of `corrupt`.
         severity: 1 up to the highest of the perturbation; 0 gives the caption itself.
-        seed: the first part of the generator's key; the same key gives the same text, as in a corpus.
-        item_id: the second part of the key, the caption's id; a number is its digits.
-        dataset: the third part of the key.
-        variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
+        name, seed, item_id, dataset, variant: as of `corrupt`; the id is the caption's.
         backend: which models play the roles: "offline", the default, or "pretrained".
 
     Returns:

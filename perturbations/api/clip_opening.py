@@ -137,7 +137,7 @@ def _collect(frames: Iterable[Frame], indices: Sequence[int] | None) -> Frames:
 def typed_row(row: object) -> ClipRow | SourceRow:
     """The typed row of a perturbed or a clean clip, from a row of a DataFrame, a named tuple, a dict or a typed row.
 
-    Raises `ManifestError` where the row lacks a column of its kind.
+    Raises `ManifestError` where a column of the row's kind is missing.
     """
     if isinstance(row, SourceRow | VideoRow):
         return row
@@ -145,7 +145,7 @@ def typed_row(row: object) -> ClipRow | SourceRow:
         row = values_of(row)
     as_dict = "_asdict" if hasattr(row, "_asdict") else "to_dict"  # of a named tuple, of a pandas Series
     columns: Mapping[object, object] = row if isinstance(row, Mapping) else getattr(row, as_dict)()
-    plain = {str(name): None if _is_missing(value) else _plain(value) for name, value in columns.items()}
+    plain = {str(name): _plain(value) for name, value in columns.items()}
     is_stored = str(plain.get("storage", "")).startswith(("video/", "frames/"))
     if plain.get("storage") == SOURCE_STORAGE:
         # A clean clip among perturbed ones.
@@ -158,11 +158,9 @@ def typed_row(row: object) -> ClipRow | SourceRow:
     return row_from(VIDEOS, plain) if "recipe" in plain else row_from(SOURCES, plain)
 
 
-def _is_missing(value: object) -> bool:
-    # `pandas.NA` by its type's name: who opens typed rows needs no pandas.
-    is_na = type(value).__name__ == "NAType"
-    return value is None or is_na or (isinstance(value, float) and np.isnan(value))
-
-
 def _plain(value: object) -> object:
+    """A cell of a table as Python has it; None where it is missing."""
+    # `pandas.NA` by its type's name: who opens typed rows needs no pandas.
+    if type(value).__name__ == "NAType" or (isinstance(value, float) and np.isnan(value)):
+        return None
     return value.item() if isinstance(value, np.generic) else value

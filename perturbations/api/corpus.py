@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -15,9 +15,9 @@ from perturbations.api.clips import CLEAN, Clip
 from perturbations.base.errors import ManifestError, did_you_mean, short
 from perturbations.base.readers import Reader
 from perturbations.base.shown import plural
-from perturbations.base.storage import composed
-from perturbations.manifest import files, locations, manifest_paths
-from perturbations.manifest.companions import companion, companion_path, texts_of
+from perturbations.base.storage import nfc
+from perturbations.manifest import files, manifest_paths
+from perturbations.manifest.companions import captions_of, companion, companion_path, read_clips
 from perturbations.manifest.rows import (
     CAPTIONS,
     COMPLETE,
@@ -25,12 +25,13 @@ from perturbations.manifest.rows import (
     MULTIMODAL,
     SOURCES,
     VIDEOS,
+    CaptionRow,
     ClipRow,
     CompleteSource,
     MultimodalRow,
     SourceRow,
 )
-from perturbations.manifest.stored_rows import StoredRows, stored
+from perturbations.manifest.stored_rows import StoredRows
 from perturbations.suites import suite_registry
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ class Corpus(Sequence[Clip]):
         if kind not in _KINDS:
             names = ", ".join(known.name for known in _KINDS)
             raise ManifestError(f"{self.path} is a manifest of {kind.name}, and a corpus is one of {names}")
-        root = locations.root_of(self.path, files.read_metadata(self.path))
-        rows: StoredRows[Any] = stored(files.read_rows(self.path, kind)).mapped(partial(locations.located, root=root))
+        rows = read_clips(self.path, kind)
         usable, others = self._usable_places()
         self._rows: StoredRows[ClipRow | CompleteSource] = rows.taken(usable)
         self._places = usable
@@ -130,25 +130,23 @@ class Corpus(Sequence[Clip]):
             "item_id": item,
             "text_perturbation": text_perturbation,
         }
-        wanted = {name: _wanted(value) for name, value in values.items() if value is not None}
-        for name, members in wanted.items():
-            _check_types(name, members)
-            if name.endswith("perturbation"):
-                own = self.perturbations if name == "perturbation" else self.text_perturbations
-                _check_names(members, own)
-            elif name == "severity" and len(self) and (absent := members - {*self.severities}):
-                raise ValueError(f"no severity {min(absent)}; these clips have {', '.join(map(str, self.severities))}")
         chosen = np.ones(len(self), bool)
-        for name, members in wanted.items():
-            column = self._column(name)
+        for name, value in values.items():
+            if value is None:
+                continue
+            members, column = _members(name, value), self._column(name)
             if name == "item_id":  # by the form in which names are compared
-                column, members = column.map(composed), frozenset(map(composed, members))
+                column, members = column.map(nfc), frozenset(map(nfc, members))
+            elif name != "severity":
+                _check_names(members, self.perturbations if name == "perturbation" else self.text_perturbations)
+            elif len(self) and (absent := members - {*self.severities}):
+                raise ValueError(f"no severity {min(absent)}; these clips have {', '.join(map(str, self.severities))}")
             chosen &= column.isin(members).to_numpy()
         return self._of(np.nonzero(chosen)[0])
 
-    def filter(self, wanted: Callable[[Clip], bool]) -> Corpus:
-        """The clips for which `wanted` is true."""
-        return self._of([number for number, clip in enumerate(self) if wanted(clip)])
+    def filter(self, is_chosen: Callable[[Clip], bool]) -> Corpus:
+        """The clips for which a function is true."""
+        return self._of([number for number, clip in enumerate(self) if is_chosen(clip)])
 
     @property
     def clean(self) -> Corpus:
@@ -190,20 +188,19 @@ class Corpus(Sequence[Clip]):
         return ClipDataset(self, num_frames, transform, reader)
 
     @cached_property
-    def _captions(self) -> dict[str, tuple[str, ...]]:
-        return texts_of(companion(self.path, CAPTIONS))
-
-    @cached_property
-    def _caption_of_id(self) -> dict[str, str]:
-        return {row.caption_id: row.text for row in companion(self.path, CAPTIONS)}
+    def _captions(self) -> dict[str, tuple[CaptionRow, ...]]:
+        return captions_of(companion(self.path, CAPTIONS))
 
     @cached_property
     def _sources(self) -> dict[str, CompleteSource]:
         return {row.item_id: row for row in companion(self.path, SOURCES) if isinstance(row, CompleteSource)}
 
     def _clip(self, row: ClipRow | CompleteSource) -> Clip:
-        source_text = self._caption_of_id.get(row.caption_id) if isinstance(row, MultimodalRow) else None
-        return Clip(row, self._captions.get(row.item_id, ()), self._sources.get(row.item_id), source_text)
+        captions = self._captions.get(row.item_id, ())
+        caption_id = row.caption_id if isinstance(row, MultimodalRow) else None
+        source_text = next((caption.text for caption in captions if caption.caption_id == caption_id), None)
+        texts = tuple(caption.text for caption in captions)
+        return Clip(row, texts, self._sources.get(row.item_id), source_text)
 
     def _of(self, numbers: Sequence[int] | NDArray[np.int64]) -> Corpus:
         """The clips of these numbers."""
@@ -258,22 +255,20 @@ def _manifest_of(path: Path) -> Path:
     )
 
 
-def _check_types(name: str, values: Iterable[object]) -> None:
+def _members(name: str, value: Any) -> frozenset[Any]:
+    """One value, which may be NumPy's, or several, as a set. Raises `TypeError` for a value of another type."""
+    members = frozenset([value] if isinstance(value, str) or not isinstance(value, Iterable) else value)
     kind, text = ((int, np.integer), "a whole number") if name == "severity" else ((str,), "a text")
-    for value in values:
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise TypeError(f"{name} is {text}, not {type(value).__name__}: {short(value)}")
+    for own in members:
+        if not isinstance(own, kind) or isinstance(own, bool):
+            raise TypeError(f"{name} is {text}, not {type(own).__name__}: {short(own)}")
+    return members
 
 
-def _check_names(wanted: Iterable[str], own: Sequence[str]) -> None:
+def _check_names(names: Iterable[str], own: Sequence[str]) -> None:
     """Refuse what no perturbation is called: a mistyped name would give an empty corpus."""
     known = {CLEAN, *own, *(entry.name for entry in suite_registry.perturbations())}
-    for name in wanted:
+    for name in names:
         if name not in known:
             hint = did_you_mean(name.rpartition("/")[2], own or sorted(known))
             raise ValueError(f"no perturbation {short(name)}; this corpus has {', '.join(own) or 'none'}{hint}")
-
-
-def _wanted(values: Any) -> frozenset[Any]:
-    """One value, which may be NumPy's, or several, as a set."""
-    return frozenset([values] if isinstance(values, str) or not isinstance(values, Iterable) else values)

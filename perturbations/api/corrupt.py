@@ -40,19 +40,17 @@ def corrupt(
         name: `suite/name`, or the name alone. A name that several suites have is that of the first of them, and a
             warning lists them: mlvp, mm_robustness, msrvtt_p, tampering, transmission.
         severity: 1 to 5; 0 gives a copy.
-        seed: of the random numbers. The same seed, dataset and item give the same pixels, and those of a corpus of
-            these before they are stored.
-        dataset: goes into the random numbers, as a corpus' dataset does.
-        item_id: goes into them, too. Give each picture of a set its own, or all get the same noise.
+        seed, dataset, item_id: the key of what is random. The same key gives the same pixels, and those of a corpus
+            before they are stored, which a lossless profile keeps. Give each picture of a set its own id, or all get
+            the same noise. An id that is a number is its digits.
         fps: frames per second, for perturbations of time and bitrate; None: the file's own, 25 of an array.
         variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
-        donors: the clips that event insertion may take a segment from, each T x H x W x 3.
+        donors: the clips that event insertion may take a segment from, each T x H x W x 3, of the same frame rate.
 
     Returns:
-        A picture for a picture, a clip for a clip: uint8 arrays; of Pillow's picture, one of Pillow. Perturbations of
-        time may change T, so a batch of clips, or of their frames, need not stay a batch; each of a batch of clips is
-        perturbed by its own call, with its own `item_id`. H and W change with `msrvtt_p/translate` and
-        `mm_robustness/pixelate` as `released`.
+        A picture for a picture, a clip for a clip: uint8 arrays; of Pillow's picture, one of Pillow. `perturb` says
+        which perturbations change T, H or W. Each of a batch of clips is perturbed by its own call, with its own
+        `item_id`.
 
     Raises:
         UnknownPerturbationError: no such name, severity or variant.
@@ -68,7 +66,8 @@ def corrupt(
         if not _is_picture(path):
             return _of_video(path, entry, severity, key, fps, donors)
         clip = _picture_of(path)
-    is_pillow = _is_pillow(clip)
+    pillow = sys.modules.get("PIL.Image")  # the caller has it where the picture is one of Pillow
+    is_pillow = pillow is not None and isinstance(clip, pillow.Image)
     frames = _of_pillow(clip) if is_pillow else clip
     check_clip(frames, "clip", pictures=True)
     is_picture = frames.ndim == 3
@@ -140,11 +139,6 @@ def _of_video(
     except MediaError as error:
         problem = str(error) if str(path) in str(error) else f"{path}: {error}"
         raise type(error)(f"{problem}{_way_out_of_file(path)}") from error
-
-
-def _is_pillow(clip: object) -> bool:
-    pillow = sys.modules.get("PIL.Image")  # the caller has it where the picture is one of Pillow
-    return pillow is not None and isinstance(clip, pillow.Image)
 
 
 def _is_picture(path: Path) -> bool:

@@ -23,12 +23,7 @@ class Transform:
 
     Attributes:
         name: `suite/name`, e.g. "mlvp/fog".
-        severity: 1 to 5; 0 gives a copy.
-        seed: a part of the key of what is drawn, as are `dataset` and the ids: the same key gives the same frames as in
-            a corpus before they are stored, and as in one of a lossless profile.
-        dataset: see `seed`.
-        fps: frames per second of the videos; only perturbations of time and bitrate depend on it.
-        variant: "released", "paper", ...; None: the suite's first.
+        severity, seed, dataset, fps, variant: as of `perturb`; the ids come with the videos.
         layout: the axes: "TCHW" (torchvision), "CTHW" (PyTorchVideo), "THWC"; None: TCHW for tensors, THWC for arrays.
         video_key, id_key: where a sample that is a dict has its video and its id.
 
@@ -91,16 +86,8 @@ class Transform:
                 f"a video must be {expected}, not {video.dtype} {video.shape}; {_hint(video.shape, layout)}"
             )
         frames = np.ascontiguousarray(_as_bytes(video, cast).transpose(_TO_FRAMES[layout]))
-        perturbed = perturb(
-            frames,
-            self.name,
-            self.severity,
-            seed=self.seed,
-            item_id=item_id,
-            fps=self.fps,
-            dataset=self.dataset,
-            variant=self.variant,
-        )
+        key: dict[str, Any] = {"seed": self.seed, "item_id": item_id, "dataset": self.dataset}
+        perturbed = perturb(frames, self.name, self.severity, fps=self.fps, variant=self.variant, **key)
         return np.ascontiguousarray(perturbed.transpose(_FROM_FRAMES[layout])).astype(video.dtype, copy=False)
 
 

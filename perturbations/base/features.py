@@ -1,61 +1,49 @@
-"""What `evaluation`, `composed` and `questions` bring to those below them, and to `report`: imported when it is used.
+"""What `composed`, `evaluation` and `questions` add to packages below them. Their modules are imported on first use.
 
-Standard library only. The functions take and give types of packages above, which are named in words here.
+The types of packages above are named in words here. Standard library only.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perturbations.base.settings import Strict
 
-
-def _of(name: str) -> Any:
-    """The object that a name below the package names: `evaluation.plan.evaluation_files.menu`."""
-    module, _, own = name.rpartition(".")
-    return getattr(importlib.import_module(f"perturbations.{module}"), own)
+_COMPOSED = "perturbations.composed.split_settings"
+_EVALUATION = "perturbations.evaluation.plan.evaluation_settings"
+_ROWS = ("perturbations.composed.split", "perturbations.evaluation.result_rows", "perturbations.questions.answer_rows")
+"""Each has the function `kinds`."""
 
 
 def sections() -> dict[str, type[Strict]]:
     """The types of their sections of `config.yaml`, by their keys."""
-    return {
-        "composed": _of("composed.split_settings.Composed"),
-        "evaluation": _of("evaluation.plan.evaluation_settings.Evaluation"),
-    }
+    return {"composed": import_module(_COMPOSED).Composed, "evaluation": import_module(_EVALUATION).Evaluation}
 
 
 def completed(raw: object) -> object:
     """The raw configuration with what a published protocol that it names implies; written keys replace it."""
-    return _of("evaluation.published.protocols.applied")(raw)
+    return import_module(_EVALUATION).protocols.applied(raw)
 
 
 def problems(config: Any) -> list[Any]:
     """Each `config.problems.Problem` of their sections that types do not show."""
-    own = ("composed.split_settings", "evaluation.plan.evaluation_settings")
-    return [problem for module in own for problem in _of(f"{module}.problems_of")(config)]
+    return [problem for name in (_COMPOSED, _EVALUATION) for problem in import_module(name).problems_of(config)]
 
 
 def kinds() -> list[Any]:
     """The kinds of their manifests (`manifest.rows.RowKind`)."""
-    results = [_of("evaluation.result_rows.RESULTS"), _of("evaluation.result_rows.RANKS")]
-    return [*_of("composed.split.kinds")(), *results, *_of("questions.answer_rows.kinds")()]
-
-
-def answer_sections(paths: Collection[Any]) -> list[Any]:
-    """Each `evaluation.page.page_tables.Section` of manifests of results of answers to questions; none without any."""
-    sections: list[Any] = _of("questions.questions_page.sections")(paths) if paths else []
-    return sections
+    return [kind for name in _ROWS for kind in import_module(name).kinds()]
 
 
 def targets(config: Any, plans: Any, caption_shards: Any) -> Iterable[Any]:
-    """Each `corpus.plan.targets.Target` of theirs, given `corpus.plan.targets.Plans` and `CaptionShards`."""
-    yield from _of("evaluation.plan.evaluation_files.menu")(config, plans, caption_shards)
+    """Their targets, each a `corpus.plan.targets.Target`; the arguments are `Plans` and `CaptionShards` of there."""
+    yield from import_module(_EVALUATION).targets(config, plans, caption_shards)
 
 
 def instructions(config: Any, dataset: str, suite: str) -> list[tuple[str, int]]:
     """The (perturbation, severity) pairs of a suite that the texts of a dataset's composed queries take."""
-    asked: list[tuple[str, int]] = _of("evaluation.plan.composed_runs.instructions")(config, dataset, suite)
+    asked: list[tuple[str, int]] = import_module(_EVALUATION).instructions(config, dataset, suite)
     return asked

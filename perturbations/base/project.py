@@ -46,7 +46,7 @@ def installation(extra: str) -> str:
 
 
 def needs(error: ModuleNotFoundError) -> str:
-    """What an import lacks that failed, and the command that installs it: the workflow's libraries."""
+    """The message about a library of the workflow that is not there, with the command that installs it."""
     return f"{error.name} is not installed; it comes with the workflow: {installation('workflow')}"
 
 

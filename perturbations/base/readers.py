@@ -1,4 +1,4 @@
-"""The libraries that decode clips when they are opened. Standard library only: jobs' arguments name them."""
+"""The names of the libraries that decode clips when they are opened, for options and keys. Standard library only."""
 
 from __future__ import annotations
 

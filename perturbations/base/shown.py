@@ -44,7 +44,7 @@ _CLIPS = re.compile(r"(?<![`/\w])(?:video clip|clip|video)(s?)(?![`/\w])", re.IG
 
 
 def in_words_of(text: str, *, pictures: bool) -> str:
-    """A sentence about clips and videos; about pictures where the items are `pictures`. It names no file or dataset."""
+    """A sentence about clips and videos, or about `pictures`. It must name no file or dataset: words are replaced."""
     if not pictures:
         return text
     text = _VIDEO_TEXT.sub(lambda match: match[0].replace("video", "image").replace("Video", "Image"), text)

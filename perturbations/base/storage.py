@@ -45,7 +45,7 @@ _TEMPORARY = ".part-"
 _LEFTOVER = re.compile(rf"\.(.*){re.escape(_TEMPORARY)}[0-9a-f]{{12}}((?:\.[^.]*)?)", re.DOTALL)
 
 
-def composed(name: str) -> str:
+def nfc(name: str) -> str:
     """A name in its composed form (NFC): by this form names are compared.
 
     macOS and its archives decompose the names of files ("e" and an accent for "é"), annotations seldom do.

@@ -115,7 +115,7 @@ class _Child:
             self.sender.close()
 
     def next_reply(self, stall_limit_s: float) -> _Reply:
-        """What it says of the next task, or how it ended."""
+        """Its reply about the next task, or how the process ended."""
         silent_s, seen = 0.0, self.alive[:]
         # Silence is counted in looks: time in which this process was stopped, or the machine slept, does not count.
         while silent_s < stall_limit_s:

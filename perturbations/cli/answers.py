@@ -1,4 +1,4 @@
-"""The command that reads answers back."""
+"""Paired results of models' answers to questions about clips."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError, short
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Parser
 
 
-def add(commands: Commands) -> None:
-    """Declare the command."""
-    parser = add_command(commands, "answers", _answers, "paired results of models' answers to questions about clips")
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "logs",
         nargs="+",
@@ -47,7 +46,8 @@ def _points(text: str) -> float:
     return value
 
 
-def _answers(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.corpus.jobs.job_metadata import provenance
     from perturbations.manifest import files
     from perturbations.manifest.rows import QUESTIONS

@@ -1,29 +1,22 @@
-"""The parser and the declaration of commands, and the arguments that several commands share."""
+"""The parser of commands, and the arguments that several commands share."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 from perturbations.base.errors import ConfigError, did_you_mean, short
-
-Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
-"""The object to which subcommands are added."""
-
-Command = Callable[[argparse.Namespace], int]
-"""The function of a command; it returns 0 for success and 1 for a problem."""
-
 
 _NAMES_WIDTH = 24
 """Columns of a command's name in the help, so that its line is shown beside it."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that lists its commands in sections, and says what a mistyped word may have meant."""
+    """A parser that lists its commands in sections, and proposes the nearest name for a mistyped word."""
 
     sections: Mapping[str, list[argparse.Action]] = {}
 
@@ -46,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def error(self, message: str) -> NoReturn:
-        """End with the usage and a message, which says how a value is given that looks like an option."""
+        """End with the usage and a message, with the way to write a value that looks like an option."""
         hint = "; before a value that begins with a dash, write =" if message.endswith("argument") else ""
         super().error(message + hint)
 
@@ -67,13 +60,6 @@ class Schema(argparse.Action):
 
         print(config.json_schema(), end="")
         parser.exit()
-
-
-def add_command(commands: Commands, name: str, command: Command, text: str) -> Parser:
-    """Declare a command, with its one line of help."""
-    parser = commands.add_parser(name, help=text, description=text)
-    parser.set_defaults(command=command, parser=parser)
-    return parser
 
 
 def parsed(command_line: Parser, words: Sequence[str]) -> argparse.Namespace:

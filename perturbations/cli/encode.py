@@ -1,4 +1,4 @@
-"""The command that writes features of a corpus, for `score`: encode."""
+"""Write the features of a corpus's clips or captions, for `score`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 from perturbations.base import shown
 from perturbations.base.project import need_models
 from perturbations.base.readers import READERS
-from perturbations.cli.arguments import Commands, add_command, positive
+from perturbations.cli.arguments import Parser, positive
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    parser = add_command(commands, "encode", _encode, "write the features of a corpus's clips or captions, for `score`")
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "manifests",
         nargs="+",
@@ -35,7 +34,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="the folder, of `clips` and `captions`")
 
 
-def _encode(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     need_models()
     if options.perplexity:
         return _perplexity(options)

@@ -1,4 +1,4 @@
-"""The command that writes a corpus in the layout of another program: export."""
+"""Write a corpus in the layout of another program."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from pathlib import Path
 
 from perturbations.base import shown
 from perturbations.base.project import need_models
-from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
+from perturbations.cli.arguments import Parser, add_stall_limit, positive
 from perturbations.exports import export_registry
 from perturbations.exports.export_registry import MEGABYTE, Request
 from perturbations.manifest.rows import MULTIMODAL, TEXTS
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    parser = add_command(commands, "export", _export, "write a corpus in the layout of another program")
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "manifest",
         type=Path,
@@ -68,7 +67,8 @@ def add(commands: Commands) -> None:
     add_stall_limit(parser)
 
 
-def _export(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.exports.croissant import read_rai
     from perturbations.manifest import files
 

@@ -1,4 +1,4 @@
-"""The command that starts a project of one's own: init."""
+"""Write a Snakefile, a config.yaml and profiles into a folder of your own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perturbations.base import project, shown
 from perturbations.base.errors import ConfigError
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Parser
 
 _HEADER = """# What to make. Where it runs (cores, cluster) is a matter of profiles/.
 # Pages named docs/... are pages of the documentation; `perturb --schema` prints its JSON schema, for editors.
@@ -19,11 +19,8 @@ _UNCAPTIONED = "clips.csv"
 """The table of clips that have no captions, in the new project."""
 
 
-def add(commands: Commands) -> None:
-    """Declare the commands of this file."""
-    parser = add_command(
-        commands, "init", _init, "write a Snakefile, a config.yaml and profiles into a folder of your own"
-    )
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("folder", type=_folder, help="the new project's folder; files that are there are kept")
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--videos", type=Path, help="your videos: their folder")
@@ -47,7 +44,8 @@ def _folder(word: str) -> Path:
     return Path(word)
 
 
-def _init(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.base import storage
     from perturbations.cli import own_dataset
     from perturbations.corpus.plan import folders

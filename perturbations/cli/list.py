@@ -1,4 +1,4 @@
-"""The command that prints declarations: list."""
+"""List the perturbations, or print the parameters of one."""
 
 from __future__ import annotations
 
@@ -7,29 +7,65 @@ import json
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import ConfigError, UnknownPerturbationError, did_you_mean, short
-from perturbations.cli import list_evaluations
-from perturbations.cli.arguments import Commands, add_command, add_json
+from perturbations.cli.arguments import Parser, add_json
 
 if TYPE_CHECKING:
     from perturbations.suites.suite_registry import Perturbation
 
-_MENUS = {
-    "methods": list_evaluations.methods,
-    "backbones": list_evaluations.backbones,
-    "protocols": list_evaluations.protocols,
-}
-"""Each gives the line of every entry of a menu, and the same as JSON."""
+_Entry = tuple[str, dict[str, object]]
+"""The line of a thing in its menu, and what is known of it, as JSON has it."""
+
+
+def _methods() -> list[_Entry]:
+    """The line of each adaptation method, and the same as JSON."""
+    from perturbations.tta.methods import method_registry
+
+    return [
+        (
+            f"{entry.paper}; minimizes {entry.minimizes}",
+            {
+                **{name: getattr(entry, name) for name in ("name", "title", "paper", "minimizes", "gives")},
+                "rates": entry.rates,
+                "needs_bank": entry.needs_bank,
+                "needs_all_queries": entry.needs_all_queries,
+            },
+        )
+        for entry in method_registry.methods().values()
+    ]
+
+
+def _backbones() -> list[_Entry]:
+    """The line of each architecture of dual encoders, and the same as JSON."""
+    from perturbations.evaluation import backbones
+
+    return [(f"{entry.source}; for example {entry.example}", asdict(entry)) for entry in backbones.backbones().values()]
+
+
+def _protocols() -> list[_Entry]:
+    """The line of each published protocol, with the keys that the user must set, and the same as JSON."""
+    from perturbations.evaluation.published import protocols
+
+    return [
+        (
+            f"{entry.summary}; needs {', '.join(entry.needs) or 'nothing'}",
+            {**asdict(entry), "title": protocols.papers()[entry.paper]["title"]},
+        )
+        for entry in protocols.protocols().values()
+    ]
+
+
+_MENUS = {"methods": _methods, "backbones": _backbones, "protocols": _protocols}
 
 _WITH_CELLS = "protocols"
 """The menu whose entries have published cells."""
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    parser = add_command(commands, "list", _list, "list the perturbations, or print the parameters of one")
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     other = ", ".join(("a suite", *_MENUS))
     text = f"one perturbation, for its parameters, source and kernel; or {other}"
     parser.add_argument("name", nargs="?", metavar="SUITE/NAME", help=text)
@@ -39,7 +75,8 @@ def add(commands: Commands) -> None:
     add_json(parser)
 
 
-def _list(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     lines, facts = _wanted(options.name, options.thing, cells=options.cells)
     if options.json:
         print(json.dumps(facts, indent=2))
@@ -60,7 +97,7 @@ def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterab
     if cells:
         if name != _WITH_CELLS:
             raise ConfigError(f"--cells is of {_WITH_CELLS}: perturb list {_WITH_CELLS} --cells")
-        from perturbations.evaluation.published.presets import cell_lines  # loads pandas
+        from perturbations.evaluation.published.cell_status import cell_lines  # loads pandas
 
         described = cell_lines(thing)
         return [text for text, _ in described], [facts for _, facts in described if facts]
@@ -86,7 +123,7 @@ def _wanted(name: str | None, thing: str | None, *, cells: bool) -> tuple[Iterab
     return _fact_lines(entry.key, facts), facts
 
 
-def _menu_lines(described: Sequence[tuple[str, dict[str, object]]]) -> Iterator[str]:
+def _menu_lines(described: Sequence[_Entry]) -> Iterator[str]:
     """The things of a menu, each as its line, or one with all its facts."""
     if len(described) == 1:
         ((_, facts),) = described

@@ -27,7 +27,7 @@ from perturbations.cli import rule
 if TYPE_CHECKING:
     import argparse
 
-    from perturbations.cli.arguments import Command, Parser
+    from perturbations.cli.arguments import Parser
 
 COMMANDS = {
     "start": ("init", "list"),
@@ -35,7 +35,11 @@ COMMANDS = {
     "before, during and after a run": ("check", "status", "retry", "verify"),
     "use what a run made": ("export", "regenerate", "report", "score", "encode", "answers"),
 }
-"""The sections of `perturb --help` -> their commands, each of the module of its name, which is loaded when needed."""
+"""The sections of `perturb --help` -> their commands.
+
+The module of a command's name is loaded when needed. Its docstring is the command's line; `add_arguments` declares what
+the command takes, and `run` does it and returns 0 for success, 1 for a problem.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         limits.use(parse_limits(options.limits))
         plugins.use(options.plugins)
-        command: Command = options.command
-        return command(options)
+        status: int = options.run(options)
+        return status
     except BrokenPipeError:  # the reader of the output has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -123,7 +127,12 @@ def parser(command: str | None = None) -> Parser:
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
     known = [name for names in COMMANDS.values() for name in names]
     for name in [command] if command in known else known:
-        importlib.import_module(f"perturbations.cli.{name}").add(commands)
+        module = importlib.import_module(f"perturbations.cli.{name}")
+        title = str(module.__doc__).rstrip(".")
+        text = title[0].lower() + title[1:]
+        own = commands.add_parser(name, help=text, description=text)
+        own.set_defaults(run=module.run)
+        module.add_arguments(own)
     declared = commands._get_subactions()
     command_line.sections = {
         title: [action for action in declared if action.dest in names] for title, names in COMMANDS.items()

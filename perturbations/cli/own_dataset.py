@@ -17,17 +17,17 @@ import yaml
 
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, short
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.config.named_paths import no_file, no_folder
 from perturbations.corpus.plan import items, resources
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.store import first_bytes
-from perturbations.datasets import folder as folder_of_videos
-from perturbations.datasets.adapter_registry import Dataset
+from perturbations.datasets import usual_columns
+from perturbations.datasets.adapter_registry import ColumnsSection, Dataset
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Listing, is_unicode
 from perturbations.datasets.parsing import whole_json
 from perturbations.manifest import manifest_paths
-from perturbations.manifest.attributes import named
+from perturbations.manifest.attributes import column_name
 from perturbations.media.profiles import PICTURE_EXTENSIONS, PROFILES
 from perturbations.suites import suite_registry
 
@@ -99,9 +99,9 @@ def look(
     summary += _few_lines(what, malformed)
     summary.append(cost)
     summary += chosen
-    named = {os.path.realpath(clip.path) for clip in located}
+    listed = {os.path.realpath(clip.path) for clip in located}
     there = sorted(path for path in videos.iterdir() if path.suffix.lower() in extensions and path.is_file())
-    if unlisted := [path.name for path in there if os.path.realpath(path) not in named]:
+    if unlisted := [path.name for path in there if os.path.realpath(path) not in listed]:
         what = noun if questions or listing.has_captions else "row"
         summary.append(f"{files} without a {what}, which are left out: {_few(unlisted)}")
     first = next(iter(usable)).path
@@ -159,30 +159,30 @@ def _section(
         raise AnnotationError(f"{captions}: no such file{no_file(captions)}")
     if not videos.is_dir():  # as a shell leaves it in `--videos=~/clips`, where the configuration's `~` is a folder
         raise AnnotationError(f"{videos}: no such directory{no_folder(videos)}")
-    section: dict[str, object] = {"adapter": folder_of_videos.ADAPTER.name}
+    section: dict[str, object] = {"adapter": "folder"}
     if pictures:
         section["adapter"] = _adapter_of_pictures(captions)
     section |= {"adapter": "questions"} if questions else {}
     section |= {"annotations": captions, "videos": videos}
-    if section["adapter"] not in (folder_of_videos.ADAPTER.name, "pictures"):
+    if section["adapter"] not in ("folder", "pictures"):
         return section, []
     lines = []
-    if splits := folder_of_videos.splits(captions):
-        section["split"] = splits[0] if len(splits) == 1 else folder_of_videos.ADAPTER.split
-        others = [name for name in splits if name != section["split"]]
-        lines.append(f"split: {section['split']}" + (f", not {', '.join(others)}" if others else ""))
-    columns = folder_of_videos.choose_columns(captions, _names_of_files(videos, extensions))
-    if columns.section:
-        lines.append("columns: " + ", ".join(f"{role} is {name!r}" for role, name in columns.by_role.items()))
-    if columns.others:
-        own_names = {name: named(name) for name in columns.others[:_MOST_COLUMNS]}
+    if splits := usual_columns.splits(captions):
+        section["split"] = splits[0] if len(splits) == 1 else "test"
+        unread = [name for name in splits if name != section["split"]]
+        lines.append(f"split: {section['split']}" + (f", not {', '.join(unread)}" if unread else ""))
+    columns, others = usual_columns.choose_columns(captions, _names_of_files(videos, extensions))
+    defaults = ColumnsSection().model_dump()
+    if own_columns := {role: name for role, name in columns.items() if name != defaults[role]}:
+        section["columns"] = own_columns
+        lines.append("columns: " + ", ".join(f"{role} is {name!r}" for role, name in columns.items()))
+    if others:
+        own_names = {name: column_name(name) for name in others[:_MOST_COLUMNS]}
         kept = [repr(name) + (f" as {own!r}" if own != name else "") for name, own in own_names.items()]
-        more = len(columns.others) - len(kept)
+        more = len(others) - len(kept)
         lines.append(f"kept with each clip: {', '.join(kept)}" + (f" and {more:,} more" if more else ""))
-        if "caption" not in columns.by_role and columns.others != [_FOLDER]:
+        if "caption" not in columns and others != [_FOLDER]:
             lines.append("no captions: no column is called caption, text, sentence or description")
-    if columns.section:
-        section["columns"] = columns.section
     return section, lines
 
 
@@ -190,7 +190,7 @@ def _names_of_files(folder: Path, extensions: Sequence[str]) -> set[str]:
     """The names of the files in a folder and below it, with and without their endings, as captions may list them."""
     names = set()
     for path in folder.rglob("*"):
-        stem, ending = os.path.splitext(composed(path.relative_to(folder).as_posix()))
+        stem, ending = os.path.splitext(nfc(path.relative_to(folder).as_posix()))
         if ending.lower() in extensions:
             names |= {stem, stem + ending, stem + ending.lower()}
     return names

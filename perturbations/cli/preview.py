@@ -1,4 +1,4 @@
-"""The command that draws one clip under perturbations, or shows it moving under one of them: preview."""
+"""Draw a contact sheet of one clip under perturbations and severities."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import shlex
 from pathlib import Path
 
 from perturbations.base.errors import ConfigError
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Parser
 from perturbations.cli.video import add_realization, check_output, rows_from
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    text = "draw a contact sheet of one clip under perturbations and severities"
-    parser = add_command(commands, "preview", _preview, text)
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("input", type=Path, help="a video or picture file")
     text = (
         "a .jpg, .webp or .png, of --animate a .webp or .mp4; default: <name>.preview.jpg, <name>.<perturbation>.webp"
@@ -29,7 +27,8 @@ def add(commands: Commands) -> None:
     add_realization(parser)
 
 
-def _preview(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.models.guides.backends import STAND_IN
     from perturbations.pages import animation, preview_sheet
 

@@ -1,4 +1,4 @@
-"""The command that makes a corpus from an export of its recipes: regenerate."""
+"""Make a corpus from an export of recipes, and prove that it is the same."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from pathlib import Path
 
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError
-from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
+from perturbations.cli.arguments import Parser, add_stall_limit, positive
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    parser = add_command(
-        commands, "regenerate", _regenerate, "make a corpus from an export of recipes, and prove that it is the same"
-    )
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("published", type=Path, help="a folder that `perturb export --format recipe` wrote")
     parser.add_argument("--clips", type=Path, required=True, help="the folder of the source dataset's clips")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the folder to write manifests and corpora to")
@@ -25,7 +22,8 @@ def add(commands: Commands) -> None:
     add_stall_limit(parser)
 
 
-def _regenerate(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.corpus.row_checks import line_of
     from perturbations.exports.regeneration import regenerate
 

@@ -1,4 +1,4 @@
-"""The command that writes the page of results: report."""
+"""Write one HTML page of the results."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import argparse
 from pathlib import Path
 
 from perturbations.base.errors import ConfigError
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Parser
 from perturbations.manifest import manifest_paths
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    parser = add_command(commands, "report", _report, "write one HTML page of the results")
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "--results",
         nargs="*",
@@ -29,9 +28,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
 
 
-def _report(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.evaluation import evaluation_jobs
     from perturbations.manifest import files
+    from perturbations.questions import questions_page
 
     if not options.results and not options.datasets:
         raise ConfigError("give --results, or --datasets, or both: perturb report --datasets NAME -o report.html")
@@ -41,7 +42,8 @@ def _report(options: argparse.Namespace) -> int:
     folders = [folder for folder in folders if folder / manifest_paths.name("results") not in answers]
     ranks = [*options.ranks, *(folder / manifest_paths.name("ranks") for folder in folders)]
     results = [path for path in results if path not in answers]
+    sections = questions_page.sections(answers) if answers else []
     evaluation_jobs.results_page(
-        datasets=options.datasets, results=results, ranks=ranks, page=options.output, answers=answers
+        datasets=options.datasets, results=results, ranks=ranks, page=options.output, answers=sections
     )
     return 0

@@ -1,4 +1,4 @@
-"""The command that lets the next run process quarantined items again: retry."""
+"""After failures: let the next run process quarantined items again."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import argparse
 from pathlib import Path
 
 from perturbations.base import shown
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Parser
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    text = "after failures: let the next run process quarantined items again"
-    parser = add_command(commands, "retry", _retry, text)
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("--dataset", nargs="+", default=[], help="only items of these datasets")
     text = "only items of these suites, and their sources and analyses"
     parser.add_argument("--suite", nargs="+", default=[], help=text)
@@ -24,7 +22,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("-n", "--dry-run", action="store_true", help=text)
 
 
-def _retry(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.corpus import retried_items
 
     names = {"datasets": options.dataset, "suites": options.suite, "stages": options.stage, "items": options.item}

@@ -1,4 +1,4 @@
-"""The command that scores features from anywhere: score."""
+"""Results, ranks and a page of features that any program computed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError
 from perturbations.base.project import need_models
-from perturbations.cli.arguments import Commands, add_command, positive
+from perturbations.cli.arguments import Parser, positive
 from perturbations.corpus.jobs.job_metadata import provenance
 from perturbations.manifest import manifest_paths
 
 if TYPE_CHECKING:
+    from perturbations.composed.split import Split
     from perturbations.evaluation.result_rows import RankRow, ResultRow
 
 _WORDS = ("instruction", "tfcvr", "gt")
 _STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    parser = add_command(commands, "score", _score, "results, ranks and a page of features that any program computed")
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "queries",
         nargs="?",
@@ -118,11 +118,20 @@ def add(commands: Commands) -> None:
     )
 
 
-def _score(options: argparse.Namespace) -> int:
-    from perturbations.evaluation import result_sets
-    from perturbations.evaluation.features import feature_scores
+_OF_PLAIN = (
+    *("dataset", "model", "direction", "relevant", "choices", "sides", "methods", "bank", "gallery_bank", "top_k"),
+    "protocol",
+)
+_OF_COMPOSED = (
+    *("dataset", "model", "strategies", "words", "galleries", "source_in_gallery", "first_stage", "frames"),
+    *("shortlist", "top_k", "protocol"),
+)
+"""The options that the functions of `evaluation` take under their own names."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.evaluation.plan.evaluation_settings import direction_of_clips
-    from perturbations.evaluation.plan.method_settings import AS_IT_IS
     from perturbations.evaluation.published import protocols
 
     options.direction = direction_of_clips(options.direction)
@@ -134,16 +143,21 @@ def _score(options: argparse.Namespace) -> int:
     if len(given) != (0 if options.similarities else 2):
         raise ConfigError("give the features of the queries and of the gallery, or --similarities alone")
     if options.direction == "composed":
-        from perturbations.evaluation.composed import composed_scores
-
-        (rows, ranks), asked = composed_scores.scored(options)
-        write(options.output, rows, ranks, asked)
-        return 0
+        return _composed(options)
     if options.similarities and (options.methods or options.bank or options.gallery_bank):
         raise ConfigError("--methods and their banks need the features of the queries and of the gallery")
     if options.split or options.first_stage:
         raise ConfigError(f"--split and --first-stage are of composed retrieval, not of {options.direction}")
-    rows, ranks = feature_scores.scored(options)
+    return _plain(options)
+
+
+def _plain(options: argparse.Namespace) -> int:
+    from perturbations.evaluation import result_sets
+    from perturbations.evaluation.features import feature_scores
+    from perturbations.evaluation.plan.method_settings import AS_IT_IS
+
+    given = (options.similarities, None) if options.similarities else (options.queries, options.gallery)
+    rows, ranks = feature_scores.scored(*given, **{name: getattr(options, name) for name in _OF_PLAIN})
     write(options.output, rows, ranks)
     for row in rows:
         scenario = "clean" if row.side == "none" else result_sets.scenario_name(row)
@@ -155,6 +169,49 @@ def _score(options: argparse.Namespace) -> int:
         method = "" if row.method == AS_IT_IS else f", {row.method}"
         print(f"{scenario}{method}: {recalls} ({counts})")
     return 0
+
+
+def _composed(options: argparse.Namespace) -> int:
+    """Score composed retrieval; the page shows examples of queries where it is kept what they retrieved first."""
+    from perturbations.composed import audit, manifests
+    from perturbations.evaluation.composed import composed_scores
+    from perturbations.evaluation.composed.ways import MAP_KS
+    from perturbations.retrieval.composed import GLOBAL_KS, LOCAL_KS
+
+    if options.split is None or options.relevant is not None or options.choices is not None:
+        raise ConfigError(
+            "--direction composed needs --split, which says what answers a query, and no --relevant or --choices"
+        )
+    split = manifests.read(options.split) if options.split.is_dir() else _split_of_file(options)
+    for comparison in audit.compared(split):
+        print(shown.line(audit.words(comparison)))
+    given = (None, options.similarities) if options.similarities else (options.queries, options.gallery)
+    rows, ranks = composed_scores.scored(split, *given, **{name: getattr(options, name) for name in _OF_COMPOSED})
+    for row in rows:
+        figures = {f"R@{k}": f"recall_at_{k}" for k in (LOCAL_KS if "@local" in row.model_key else GLOBAL_KS)}
+        figures |= {f"mAP@{k}": f"map_at_{k}" for k in MAP_KS if row.map_at_5 is not None}
+        figures |= {"own clip first": "source_first"} if row.source_first is not None else {}
+        recalls = ", ".join(f"{name} {getattr(row, column):.2f}" for name, column in figures.items())
+        scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
+        print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({shown.plural(row.queries, 'query')})"))
+    folder = options.split if options.split.is_dir() else options.output / "split"
+    if options.top_k is not None and folder != options.split:
+        manifests.write(split, folder, options.dataset, (), {"root": "."})
+    asked = [] if options.top_k is None else [folder / manifest_paths.name("composed_queries")]
+    write(options.output, rows, ranks, asked)
+    return 0
+
+
+def _split_of_file(options: argparse.Namespace) -> Split:
+    """The split of an annotation file, by the adapter that is named."""
+    from perturbations.composed import sources
+
+    if options.adapter is None and (options.columns or options.pool):
+        raise ConfigError("--columns and --pool need --adapter: composed_table reads any table")
+    if lacking := [text for text in options.columns if "=" not in text]:
+        raise ConfigError(f"--columns {lacking[0]}: write ROLE=NAME, as source=video_1 targets=video_2")
+    columns = dict(text.split("=", 1) for text in options.columns)
+    return sources.of_file(options.split, options.adapter, columns, options.pool)
 
 
 def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], queries: Sequence[Path] = ()) -> None:

@@ -1,4 +1,4 @@
-"""The command that says how far a run is: status."""
+"""During or after a run: how far it is, and what failed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import argparse
 import json
 from pathlib import Path
 
-from perturbations.cli.arguments import Commands, add_command, add_directory, add_json, enter
+from perturbations.cli.arguments import Parser, add_directory, add_json, enter
 
 
-def add(commands: Commands) -> None:
-    """Declare the command of this file."""
-    parser = add_command(commands, "status", _status, "during or after a run: how far it is, and what failed")
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     add_json(parser)
     add_directory(parser)
 
 
-def _status(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.corpus import run_status
 
     enter(options.directory)

@@ -1,4 +1,4 @@
-"""The command that verifies a corpus: verify."""
+"""After a run, or years later: whether every file and row is still what was made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.base import shown
 from perturbations.base.errors import ManifestError
-from perturbations.cli.arguments import Commands, add_command, add_json, add_stall_limit, positive
+from perturbations.cli.arguments import Parser, add_json, add_stall_limit, positive
 from perturbations.manifest import manifest_paths
 
 if TYPE_CHECKING:
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 100
 
 
-def add(commands: Commands) -> None:
-    """Declare the commands of this file."""
-    parser = add_command(
-        commands, "verify", _verify, "after a run, or years later: whether every file and row is still what was made"
-    )
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "folder",
         nargs="?",
@@ -44,14 +41,15 @@ def add(commands: Commands) -> None:
     add_stall_limit(parser)
 
 
-def _verify(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.corpus import deletion, verification
     from perturbations.exports.export_folder import MARKER
 
     if (options.folder / MARKER).is_file():
         raise ManifestError(
-            f"{options.folder} is an export, not manifests: the same `perturb export` again compares its files, and "
-            "makes what is missing or changed"
+            f"{options.folder} is an export, not manifests: its SHA256SUMS, where it has one, tells whether it is "
+            "whole; `perturb export` into a new folder makes it again"
         )
     results = []
     deleted: list[Path] = []

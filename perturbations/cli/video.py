@@ -1,4 +1,4 @@
-"""The command that perturbs one clip: video."""
+"""Perturb one video file."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 from perturbations import __version__
 from perturbations.base import shown
 from perturbations.base.errors import ConfigError, MediaError
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Parser
 
 if TYPE_CHECKING:
     from perturbations.manifest.rows import CompleteSource
 
 
-def add(commands: Commands) -> None:
-    """Declare the commands of this file."""
-    parser = add_command(commands, "video", _video, "perturb one video file")
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("input", type=Path)
     parser.add_argument("output", type=Path, help="the perturbed video, an .mp4")
     parser.add_argument("-p", "--perturbation", required=True, metavar="SUITE/NAME")
@@ -44,7 +43,8 @@ def add_realization(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _video(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
     from perturbations.corpus.plan import recipe, tiers
     from perturbations.corpus.render import clean_clips
     from perturbations.corpus.store import stored_clip
@@ -90,10 +90,10 @@ def rows_from(options: argparse.Namespace) -> tuple[CompleteSource, list[Complet
 
 def _row_of(dataset: str, path: Path, item_id: str) -> CompleteSource:
     from perturbations.corpus.plan.clip_lists import ListedClip
-    from perturbations.corpus.render import clean_clips
+    from perturbations.corpus.store import clip_rows
 
     listed = ListedClip(item_id=item_id, source_video_id=item_id, path=str(path))
     try:
-        return clean_clips.source_row(dataset, listed)
+        return clip_rows.source_row(dataset, listed)
     except MediaError as error:
         raise MediaError(f"{path}: {error}") from error

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from perturbations.base.errors import AnnotationError, short
 from perturbations.composed.split import ComposedQuery, ModificationKind, Split
 from perturbations.datasets import parsing
-from perturbations.datasets.listing import at
+from perturbations.datasets.fields import checked_all
 
 if TYPE_CHECKING:
     from perturbations.models.language_model import LanguageModel
@@ -67,14 +67,11 @@ def read_captions(path: Path, split: Split) -> dict[str, str]:
     Raises `AnnotationError` where a query clip has none, or a clip has two.
     """
     captions: dict[str, str] = {}
-    for place, row in parsing.table(path, ("clip_name", "caption")):
-        try:
-            own = parsing.checked_row(row, ("clip_name", "caption"), (), caption="caption")
-        except ValueError as error:
-            raise AnnotationError(f"{path}, {at(place)}: {error}") from None
-        text = own["caption"].strip()
-        if text and captions.setdefault(own["clip_name"], text) != text:
-            raise AnnotationError(f"{path}, {at(place)}: another caption of {short(own['clip_name'])}")
+    names = ("clip_name", "caption")
+    for place, row in checked_all(path, parsing.table(path, names), names, caption="caption"):
+        text = row["caption"].strip()
+        if text and captions.setdefault(row["clip_name"], text) != text:
+            raise AnnotationError(f"{path}, {place}: another caption of {short(row['clip_name'])}")
     if lacking := [query.clip_id for query in split.queries if query.clip_id not in captions]:
         raise AnnotationError(f"{path} has no caption of {len({*lacking})} query clips, the first {short(lacking[0])}")
     return captions

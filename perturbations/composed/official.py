@@ -16,7 +16,7 @@ from perturbations.base.errors import AnnotationError, ConfigError, ManifestErro
 from perturbations.composed import gallery_sets
 from perturbations.composed.split import ComposedQuery, PoolClip, Rows, Split, as_text, same_action, stored
 from perturbations.datasets import parsing
-from perturbations.datasets.listing import at
+from perturbations.datasets.fields import checked_all
 from perturbations.exports.export_registry import Exported, Request
 
 ANNOTATIONS, POOL, GALLERIES = "egocvr_annotations.csv", "egocvr_data.csv", "egocvr_annotations_gallery.csv"
@@ -67,11 +67,7 @@ def read(annotations: Path, pool: Path | None = None) -> Split:
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    for place, row in parsing.table(path, columns):
-        try:
-            yield at(place), parsing.checked_row(row, columns, (), caption="")
-        except ValueError as error:
-            raise AnnotationError(f"{path}, {at(place)}: {error}") from None
+    return checked_all(path, parsing.table(path, columns), columns)
 
 
 def _clips(path: Path) -> Iterator[PoolClip]:

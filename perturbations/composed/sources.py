@@ -17,10 +17,12 @@ from perturbations.composed.split_builder import build, words_of
 from perturbations.config import sections as configuration
 from perturbations.corpus.plan import items
 from perturbations.datasets import adapter_registry, webvid_covr
-from perturbations.datasets.adapter_registry import Dataset, FamilyMember, annotations_of
-from perturbations.datasets.egocvr import pool_of
+from perturbations.datasets.adapter_registry import Dataset, annotations_of
+from perturbations.datasets.egocvr import clips_table_of
 from perturbations.datasets.listing import Collector, Listing
 from perturbations.datasets.parsing import header
+from perturbations.demo import dataset as demo
+from perturbations.demo.film import FamilyMember
 
 _log = logging.getLogger("perturbations")
 
@@ -28,7 +30,7 @@ _log = logging.getLogger("perturbations")
 def gives_splits(adapter: str) -> bool:
     """Whether an adapter's datasets give splits: whether their items are, or may be, parts of longer videos."""
     declared = adapter_registry.get(adapter)
-    return _is_annotated(adapter) or declared.families is not None or bool(declared.spans)
+    return _is_annotated(adapter) or declared is demo.ADAPTER or bool(declared.spans)
 
 
 def files_of(dataset: Dataset) -> tuple[Path, ...]:
@@ -40,10 +42,10 @@ def files_of(dataset: Dataset) -> tuple[Path, ...]:
 def read_split(dataset: Dataset, listing: Listing, seed: int, name: str) -> Split:
     """The split of a dataset, read or built; random choices depend on the seed and the dataset's name."""
     if dataset.adapter == "egocvr":
-        return official.read(annotations_of(dataset), pool_of(dataset))
+        return official.read(annotations_of(dataset), clips_table_of(dataset))
     if adapter_registry.get(dataset.adapter).queries is not None:
         return _of_entries(dataset, listing)
-    if adapter_registry.get(dataset.adapter).families is not None:
+    if dataset.adapter == demo.ADAPTER.name:
         return _of_families(dataset, listing)
     return _of_spans(listing, seed, name)
 
@@ -65,11 +67,11 @@ def _refusal(dataset: Dataset) -> str | None:
     if _is_annotated(dataset.adapter):
         lacking = [path for path in declared.further_files(dataset) if not path.is_file()]
         return f"there is no {lacking[0]}, which its annotations need" if lacking else None
-    if declared.families is not None:
+    if declared is demo.ADAPTER:
         drawn = "its scenes differ in every respect; `families: true` draws those for it"
-        return None if declared.families(dataset) else drawn
+        return None if demo.families(dataset) else drawn
     if declared.spans:
-        return declared.whole(dataset)
+        return None if dataset.has_spans else declared.whole
     return f"the adapter '{dataset.adapter}' has whole videos, and a split needs several clips of each video"
 
 
@@ -151,10 +153,8 @@ _DRAWN = "drawn"
 
 def _of_families(dataset: Dataset, listing: Listing) -> Split:
     """Every pair of a family that differs in one thing; each query retrieves from its whole family."""
-    families = adapter_registry.get(dataset.adapter).families
-    assert families is not None
     listed = {item.item_id for item in listing.items}
-    members = [member for member in families(dataset) if member.item_id in listed]
+    members = [member for member in demo.families(dataset) if member.item_id in listed]
     pool = tuple(
         PoolClip(
             clip_id=member.item_id,
@@ -209,10 +209,10 @@ def of_file(
     Raises `AnnotationError`, and `ConfigError` for an adapter that has no composed queries, or unknown columns.
     """
     if adapter is None:
-        columns_of = {*header(path)}
-        if columns_of.issuperset(official.TEXTS):
+        names = {*header(path)}
+        if names.issuperset(official.TEXTS):
             return official.read(path)
-        if not columns_of.issuperset(webvid_covr.COLUMNS.required):
+        if not names.issuperset(webvid_covr.COLUMNS.required):
             raise AnnotationError(
                 f"{path} has neither EgoCVR's nor WebVid-CoVR's columns: `--adapter` says who reads it, and "
                 "`--adapter composed_table --columns source=... targets=... instruction=...` reads any table"

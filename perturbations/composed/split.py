@@ -9,7 +9,7 @@ import json
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -216,8 +216,6 @@ def distinct(names: Iterable[str]) -> list[str]:
 
 # --- manifests --------------------------------------------------------------------------------------------------------
 
-_FOLDER = "manifests/{dataset}/composed"
-
 UNLISTED = "unlisted"
 """In the metadata of a split: how many clips of its pool are no items of the dataset."""
 
@@ -230,27 +228,11 @@ def _contradictions(path: Path, rows: Sequence[PoolClip], about: Mapping[str, ob
         yield f"its clips are not those of the dataset: {len(names - listed):,} of {len(names):,} are not listed"
 
 
-POOL = RowKind(
-    "pool",
-    PoolClip,
-    ("row",),
-    files={"composed_pool": f"{_FOLDER}/pool.parquet"},
-    contradictions=_contradictions,
-)
-COMPOSED_QUERIES = RowKind(
-    "composed_queries", ComposedQuery, ("query_id",), files={"composed_queries": f"{_FOLDER}/queries.parquet"}
-)
-GALLERIES = RowKind(
-    "galleries",
-    GalleryRow,
-    ("gallery", "query_id"),
-    files={"composed_galleries": f"{_FOLDER}/galleries.parquet"},
-)
+POOL = RowKind("pool", PoolClip, ("row",), contradictions=_contradictions)
+COMPOSED_QUERIES = RowKind("composed_queries", ComposedQuery, ("query_id",))
+GALLERIES = RowKind("galleries", GalleryRow, ("gallery", "query_id"))
 
 
-def kinds() -> Iterable[RowKind[Any]]:
-    """The kinds of this package's manifests, and further manifests of others' kinds."""
-    from perturbations.manifest.rows import QRELS  # which asks features for their kinds
-
-    answers = replace(QRELS, files={"composed_qrels": f"{_FOLDER}/qrels.parquet"})
-    return POOL, COMPOSED_QUERIES, GALLERIES, answers
+def kinds() -> list[RowKind[Any]]:
+    """The kinds of this package's manifests."""
+    return [POOL, COMPOSED_QUERIES, GALLERIES]

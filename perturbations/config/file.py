@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from perturbations.base import features, plugins, settings, shown
 from perturbations.base.errors import ConfigError, cut
-from perturbations.config import line_numbers, named_paths, problems, pruned
+from perturbations.config import line_numbers, named_paths, problems, pruned, type_problems
 from perturbations.config.line_numbers import COMMAND_LINE, NOWHERE, Key, LineOfKey, LinesOfKeys
 from perturbations.config.problems import Problem
 from perturbations.config.sections import Config
@@ -32,7 +32,7 @@ def load(paths: Iterable[str | Path]) -> LinesOfKeys:
         if path.exists():
             source = cut(os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path))
             values, keys = _read(path, source)
-            lines = line_numbers.outside(lines, [*_update(merged, values)])
+            lines = line_numbers.without(lines, [*_update(merged, values)])
             lines |= {key: (order, line, source) for key, line, _ in keys}
             repeated += [
                 (key, f"is written twice: lines {before} and {line}; delete one")
@@ -42,7 +42,7 @@ def load(paths: Iterable[str | Path]) -> LinesOfKeys:
     return LinesOfKeys(lines, merged, repeated)
 
 
-def of_files(paths: Sequence[Path], targets: Sequence[str] | None = None) -> Config:
+def read_config(paths: Sequence[Path], targets: Sequence[str] | None = None) -> Config:
     """The configuration of files that a command names. Raises `ConfigError` as `parse` does, and for no file."""
     if absent := [path for path in paths if not path.is_file()]:
         hint = "; run this where config.yaml is" if absent[0] == Path("config.yaml") else ""
@@ -61,16 +61,20 @@ def parse(
     files of datasets that `targets` name must be there. Raises `ConfigError` with one line per mistake, each with
     its place and key.
     """
-    places = written.given(raw)
+    places = written.places_in(raw)
     # What a plugin may bring is not looked up where a plugin is wrong.
     wrong = [*places.repeated]
     brought = _load_plugins(raw)
     config, of_types, values = _typed(raw, places, place)
     wrong += [(key, text) for key, text in of_types if not (brought and problems.may_be_brought(key))]
     if config is not None:
-        named = [*problems.of_suites(config.suites), *problems.of_datasets(config), *problems.of_backends(config)]
+        named = [
+            *problems.suite_problems(config.suites),
+            *problems.dataset_problems(config),
+            *problems.backend_problems(config),
+        ]
         wrong += [] if brought else problems.not_following(named + features.problems(config), of_types, values)
-        wrong += [] if targets is None else named_paths.of_targets(config, targets)
+        wrong += [] if targets is None else named_paths.missing_paths(config, targets)
     problems.raise_all([*brought, *wrong], places=places)
     assert config is not None, "an invalid configuration has a problem"
     config.locate(places, place)
@@ -101,11 +105,11 @@ def _typed(raw: object, places: LinesOfKeys, place: Path) -> tuple[Config | None
     while True:
         try:
             context = settings.ABSOLUTE if place.parts else None
-            return Config.model_validate(pruned.kept(values), context=context), told, values
+            return Config.model_validate(pruned.without_left_out(values), context=context), told, values
         except ValidationError as error:
-            mistakes = problems.of_types(error, _schema())
+            mistakes = type_problems.problems_of_types(error)
             wrong = [(pruned.key_of(values, key), text) for key, text in mistakes]
-            wanted = {pruned.key_of(values, key) for key in problems.wants_text(error)} & texts.keys()
+            wanted = {pruned.key_of(values, key) for key in type_problems.wants_text(error)} & texts.keys()
         before = [key for key, _ in told]
         told += [
             (key, text)
@@ -117,11 +121,6 @@ def _typed(raw: object, places: LinesOfKeys, place: Path) -> tuple[Config | None
         for key, _ in wrong:
             if key not in wanted and not pruned.leave_out(values, key):
                 return None, told, values
-
-
-@plugins.cached
-def _schema() -> dict[str, Any]:
-    return Config.model_json_schema()
 
 
 def _as_yaml(raw: Any, places: LinesOfKeys, key: Key, texts: dict[Key, str]) -> Any:
@@ -154,7 +153,7 @@ _OF_YAML = {
 
 
 def _read(path: Path, name: str) -> tuple[dict[str, Any], list[tuple[Key, int, int]]]:
-    """The values of a file that messages call `name`; the lines of each key, as `line_numbers.of_node` gives them.
+    """The values of a file that messages call `name`, and the lines of its keys (`line_numbers.lines_of_node`).
 
     Raises `ConfigError`.
     """
@@ -163,7 +162,7 @@ def _read(path: Path, name: str) -> tuple[dict[str, Any], list[tuple[Key, int, i
         # JSON may be indented with tabs, and its texts hold none; YAML refuses them.
         loader = yaml.SafeLoader(text.replace("\t", " ") if text.startswith("{") else text)
         node = loader.get_single_node()
-        keys = [*line_numbers.of_node(node, loader)]
+        keys = [*line_numbers.lines_of_node(node, loader)]
         values = None if node is None else loader.construct_document(node)
     except OSError as error:
         raise ConfigError(f"{name} cannot be read: {error.strerror}; its owner lets you: chmod u+r") from None

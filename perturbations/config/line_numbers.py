@@ -33,8 +33,8 @@ def prefix(place: LineOfKey) -> str:
 class LinesOfKeys:
     """The place of every key; a key of several sources is written in the last one, whose value counts.
 
-    All are equal, so that configurations that say the same are, wherever their keys are written. `values` are those of
-    the files, `repeated` the keys that a file has twice, each with what is said of it.
+    Any two of them are equal, so that configurations with the same values are equal, wherever their keys are written.
+    `values` are those of the files, `repeated` the keys that a file has twice, each with its message.
     """
 
     by_key: Mapping[Key, LineOfKey] = field(compare=False)
@@ -47,10 +47,10 @@ class LinesOfKeys:
         return next((self.by_key[part] for part in around if part in self.by_key), ORIGIN)
 
     def before(self, key: str, line: str) -> str:
-        """A line about a dotted key, after the place of the key; as it is where the key is written nowhere."""
+        """A text about a dotted key, after the file and line of the key; the text alone if the key is not written."""
         return prefix(self.of(tuple(key.split(".")))) + line
 
-    def given(self, raw: object) -> LinesOfKeys:
+    def places_in(self, raw: object) -> LinesOfKeys:
         """The places where `raw` was read: values that are not those of the files are the command line's.
 
         In a module, `raw` may be a section of its user's file. If `raw` is neither, the places are `NOWHERE`.
@@ -62,13 +62,13 @@ class LinesOfKeys:
         if not isinstance(raw, dict) or not _are_akin(raw, self.values):
             return NOWHERE
         other = dict.fromkeys(_differing(raw, self.values, ()), (len(self.by_key), 0, COMMAND_LINE))
-        return LinesOfKeys({**outside(self.by_key, other), **other}, self.values, self.repeated)
+        return LinesOfKeys({**without(self.by_key, other), **other}, self.values, self.repeated)
 
 
 NOWHERE = LinesOfKeys({})
 
 
-def outside(by_key: Mapping[Key, LineOfKey], replaced: Collection[Key]) -> dict[Key, LineOfKey]:
+def without(by_key: Mapping[Key, LineOfKey], replaced: Collection[Key]) -> dict[Key, LineOfKey]:
     """The places without those of values that are replaced, and of what these held."""
     wholes = set(replaced)
     return {
@@ -96,19 +96,19 @@ def _differing(raw: Mapping[str, Any], values: Mapping[str, Any], key: Key) -> I
             yield from _differing(value, {}, inner) if isinstance(value, dict) else ()
 
 
-def of_node(node: yaml.Node, loader: yaml.SafeLoader, key: Key = ()) -> Iterator[tuple[Key, int, int]]:
-    """Each key of a YAML document, its line, and the line where its mapping has the key before; 0 where it has not."""
+def lines_of_node(node: yaml.Node, loader: yaml.SafeLoader, key: Key = ()) -> Iterator[tuple[Key, int, int]]:
+    """Each key of a YAML document, its line, and the line of the same key before it in its mapping; 0 without one."""
     if isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             yield (*key, str(index)), value.start_mark.line + 1, 0
-            yield from of_node(value, loader, (*key, str(index)))
+            yield from lines_of_node(value, loader, (*key, str(index)))
     if not isinstance(node, yaml.MappingNode):
         return
     lines: dict[str, int] = {}
     merged = [(name, value) for name, value in node.value if name.tag == "tag:yaml.org,2002:merge"]
     for _, value in merged:  # first what is merged in: what is written out replaces it
         for mapping in reversed(value.value) if isinstance(value, yaml.SequenceNode) else (value,):
-            yield from of_node(mapping, loader, key)
+            yield from lines_of_node(mapping, loader, key)
     for name, value in node.value:
         if (name, value) in merged or not isinstance(name, yaml.ScalarNode):
             continue
@@ -116,4 +116,4 @@ def of_node(node: yaml.Node, loader: yaml.SafeLoader, key: Key = ()) -> Iterator
         inner = (*key, str(loader.construct_object(name)))  # as Python writes it: `yes` is True, `0x5` is 5
         yield inner, line, lines.get(name.value, 0)
         lines[name.value] = line
-        yield from of_node(value, loader, inner)
+        yield from lines_of_node(value, loader, inner)

@@ -25,7 +25,7 @@ _MOST_LOOKED_AT = 1_000
 """Of a folder's files."""
 
 
-def of_targets(config: Config, targets: Sequence[str]) -> list[Problem]:
+def missing_paths(config: Config, targets: Sequence[str]) -> list[Problem]:
     """The paths that do not exist of the datasets that targets name: `mlvp_mine`, `manifests/mine/sources.parquet`.
 
     Of `all`, and without any target, those of the default target's dataset.
@@ -37,22 +37,22 @@ def of_targets(config: Config, targets: Sequence[str]) -> list[Problem]:
         named += ["all"] if by_default and name == config.first_dataset else []
         of_captions = rf"text_|manifests/{name}/\w+/caption|work/{name}/\w+/captions/"  # of a suite: they need no clips
         clips = [word for word in named if not re.match(of_captions, word)]
-        wrong += _of_dataset(name, dataset, videos=bool(clips)) if named else []
-        wrong += _of_backends(config) if clips else []
+        wrong += _missing_of_dataset(name, dataset, videos=bool(clips)) if named else []
+        wrong += _missing_of_backends(config) if clips else []
     return list(dict.fromkeys(wrong))
 
 
 def check_paths(name: str, dataset: Dataset, places: LinesOfKeys = NOWHERE, *, videos: bool = True) -> None:
     """Raise `ConfigError` naming the place and key of every path of `dataset` that does not exist."""
-    problems.raise_all(_of_dataset(name, dataset, videos=videos), _NOT_THERE, places)
+    problems.raise_all(_missing_of_dataset(name, dataset, videos=videos), _NOT_THERE, places)
 
 
 def check_backend_files(config: Config) -> None:
     """Raise `ConfigError` naming the place and key of every missing file of a backend that a perturbation uses."""
-    problems.raise_all(_of_backends(config), _NOT_THERE, config.places)
+    problems.raise_all(_missing_of_backends(config), _NOT_THERE, config.places)
 
 
-def _of_dataset(name: str, dataset: Dataset, *, videos: bool) -> list[Problem]:
+def _missing_of_dataset(name: str, dataset: Dataset, *, videos: bool) -> list[Problem]:
     missing: list[Problem] = []
     for key in ("annotations", "ids"):
         path = getattr(dataset, key)
@@ -96,7 +96,7 @@ def _near(path: Path, *, folders: bool = False) -> str:
         return ""
 
 
-def _of_backends(config: Config) -> list[Problem]:
+def _missing_of_backends(config: Config) -> list[Problem]:
     missing: list[Problem] = []
     settings = config.backends.roles()
     # Those of backends that nothing uses may name what is elsewhere.

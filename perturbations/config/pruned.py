@@ -10,15 +10,15 @@ _LEFT_OUT = object()
 """In place of a value that is left out, so that the members of a list keep their numbers."""
 
 _INSTEAD: dict[Key, Any] = {("datasets",): {"demo": {"adapter": "demo"}}, ("suites",): {"mlvp": {}}}
-"""Of keys that every configuration needs."""
+"""What replaces the wrong value of a key that every configuration needs."""
 
 
-def kept(values: Any) -> Any:
+def without_left_out(values: Any) -> Any:
     """A copy without what is left out."""
     if isinstance(values, dict):
-        return {name: kept(value) for name, value in values.items() if value is not _LEFT_OUT}
+        return {name: without_left_out(value) for name, value in values.items() if value is not _LEFT_OUT}
     if isinstance(values, list):
-        return [kept(value) for value in values if value is not _LEFT_OUT]
+        return [without_left_out(value) for value in values if value is not _LEFT_OUT]
     return values
 
 

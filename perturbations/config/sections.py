@@ -7,16 +7,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    create_model,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, field_validator, model_serializer, model_validator
 from pydantic.config import JsonDict
 
 from perturbations.base import features
@@ -28,10 +21,15 @@ from perturbations.manifest import manifest_paths
 from perturbations.models.guides.backends import Backends
 from perturbations.suites import suite_registry
 
+_OF_FEATURES = features.sections()
+
 if TYPE_CHECKING:
     AnyDataset = Dataset
+    Composed: TypeAlias = Any  # sections of rooms above this one
+    Evaluation: TypeAlias = Any
 else:
     AnyDataset = datasets.settings_of_any()
+    Composed, Evaluation = _OF_FEATURES["composed"], _OF_FEATURES["evaluation"]
 
 Severity = Annotated[Whole, Field(ge=1, le=5)]
 
@@ -128,7 +126,7 @@ def _with_suites(schema: JsonDict) -> None:
     schema["additionalProperties"] = {"anyOf": [schema["additionalProperties"], {"type": "null"}]}
 
 
-class _Config(Strict):
+class Config(Strict):
     """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
 
     seed: Seed = Field(0, description="seed of all random numbers; another seed gives another corpus")
@@ -163,6 +161,8 @@ class _Config(Strict):
         description="timeout in s: an item whose decoder gives no frame for this time is stopped",
     )
     limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
+    composed: Composed = Field(default_factory=_OF_FEATURES["composed"])
+    evaluation: Evaluation = Field(default_factory=_OF_FEATURES["evaluation"])
     _places: LinesOfKeys = PrivateAttr(NOWHERE)
     _workplace: Path = PrivateAttr(Path())
 
@@ -204,11 +204,6 @@ class _Config(Strict):
             for name, suite in suites.items()
         }
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """A section of `base.features`."""
-
     @property
     def first_dataset(self) -> str:
         """The dataset of the default target: the demo, or else the first."""
@@ -222,17 +217,6 @@ class _Config(Strict):
     def donors_of(self, dataset: str) -> str:
         """The dataset whose clips are inserted into those of `dataset`."""
         return self.datasets[dataset].donors or dataset
-
-
-if TYPE_CHECKING:
-    Config = _Config
-else:
-    Config = create_model(
-        "Config",
-        __base__=_Config,
-        __doc__=_Config.__doc__,
-        **{name: (kind, Field(default_factory=kind)) for name, kind in features.sections().items()},
-    )
 
 
 def json_schema() -> str:

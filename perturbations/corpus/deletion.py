@@ -16,7 +16,6 @@ from perturbations.base.errors import ManifestError, cut
 from perturbations.corpus.row_checks import Checked, MadeRow
 from perturbations.corpus.store import journal
 from perturbations.manifest import files, locations, manifest_paths
-from perturbations.manifest.row_kinds import FILES
 from perturbations.manifest.rows import AnalysisRow, SourceRow, VideoRow
 from perturbations.models.guides import guide_registry as guides
 
@@ -28,7 +27,10 @@ def delete(checked: Checked) -> list[Path]:
     `ManifestError` where the folder has no `work`: there is nothing that could make it again.
     """
     root, wrong = checked.root, list[Path]()
-    is_made = checked.kind in FILES and checked.fields.get("analysis") in (None, *guides.ANALYSES)
+    is_made = checked.kind in manifest_paths.MANIFEST_FILES and checked.fields.get("analysis") in (
+        None,
+        *guides.ANALYSES,
+    )
     if checked.wrong or (is_made and checked.is_edited):
         if not (root / manifest_paths.WORK).is_dir():
             raise ManifestError(f"nothing is deleted: beside {checked.path} there is no run with its folder `work`")
@@ -73,7 +75,7 @@ def _stored_file(root: Path, path: str) -> Path:
     top = folder.partition("/")[0]
     if top not in (manifest_paths.CORPORA, manifest_paths.WORK) or name in ("", ".", ".."):
         raise ManifestError(f"nothing is deleted: no job writes {cut(path)}")
-    place = locations.confined(root, folder)
+    place = locations.path_below(root, folder)
     # The top folder may be a link of the user to another disk; a link below it came with the corpus.
     if not place.resolve().is_relative_to((root / top).resolve()):
         raise ManifestError(f"nothing is deleted: {cut(path)} lies behind a symbolic link")

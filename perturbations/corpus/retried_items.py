@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, did_you_mean
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.manifest import files, manifest_paths
 
 _RetriedRow = tuple[str, Path, Path]
@@ -34,7 +34,7 @@ def find(
         raise ConfigError(
             f"no folder {root / manifest_paths.WORK} here: run it in the folder in which the workflow runs"
         )
-    parts, wanted = list(_parts(root)), set(map(composed, items))
+    parts, wanted = list(_parts(root)), set(map(nfc, items))
     _check_names("dataset", datasets, {dataset for *_, dataset, _ in parts})
     _check_names("suite", suites, {suite for *_, suite in parts if suite})
     lines = []
@@ -42,7 +42,7 @@ def find(
         if (datasets and dataset not in datasets) or (suites and suite not in {"", *suites}):
             continue
         for item_id, stage, error in _failed(part):
-            if (not stages or stage in stages) and (not wanted or composed(item_id or "") in wanted):
+            if (not stages or stage in stages) and (not wanted or nfc(item_id or "") in wanted):
                 item = "all its items" if item_id is None else repr(item_id)
                 lines.append((f"{part}: {item}: {stage}: {' '.join(error.split())}", part, manifest))
     return lines

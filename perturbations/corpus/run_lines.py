@@ -18,7 +18,6 @@ from typing import Any
 
 from perturbations.base import progress, shown
 from perturbations.corpus import slurm_jobs
-from perturbations.corpus.slurm_jobs import SubmittedJob
 
 _EVERY_S = 60.0
 """Seconds after which a line says how far the run is."""
@@ -54,7 +53,7 @@ class RunLines(logging.Handler):
     def __init__(self, stop: Callable[[str], None]) -> None:
         super().__init__()
         self._stop = stop
-        self._logs: dict[str, SubmittedJob] = {}
+        self._logs: dict[str, tuple[str, Sequence[str]]] = {}  # the rule and the logs of each job
         self._before: dict[str, list[_LogState | None]] = {}
         self._watch: slurm_jobs.Watch | None = None
         self._jobs = ""
@@ -77,7 +76,7 @@ class RunLines(logging.Handler):
                 self._print(f"started {self._begun:,} of {shown.plural(self._total, 'job')}")
         elif event == "job_info":
             job_id = str(fields["jobid"])
-            self._logs[job_id] = SubmittedJob(fields["rule_name"], fields["log"])
+            self._logs[job_id] = fields["rule_name"], fields["log"]
             self._before[job_id] = [_state(log) for log in fields["log"]]
         elif event == "job_error":
             # A job that never ran has left the log of an earlier one.
@@ -96,7 +95,7 @@ class RunLines(logging.Handler):
             self._watch = slurm_jobs.Watch(message.removeprefix(_RUN), self._print, self._stop)
             self._watch.start()
         elif self._watch and (submitted := _SUBMITTED.match(message)) and submitted[1] in self._logs:
-            self._watch.submitted(submitted[2], self._logs[submitted[1]])
+            self._watch.submitted(submitted[2], *self._logs[submitted[1]])
 
     def _print(self, line: str) -> None:
         self._last_s = time.monotonic()
@@ -121,7 +120,7 @@ def _reason(rule: str, logs: Sequence[str], written: Sequence[str], message: str
     if error := next(errors, None):
         return error
     if "SLURM" in message and (of_slurm := slurm_jobs.reason_of_end(rule, Path(logs[-1]) if logs else None, message)):
-        slurm_jobs.note(SubmittedJob(rule, logs), of_slurm)
+        slurm_jobs.note(logs, of_slurm)
         return of_slurm
     ended = " ".join(takewhile(lambda line: not line.startswith(" "), message.splitlines()))  # then, the whole call
     last = next(filter(None, (progress.last_line(Path(log)) for log in written)), _silent(logs))
@@ -135,7 +134,7 @@ def _failed_group(fields: Mapping[str, Any]) -> str:
     reason = slurm_jobs.reason_of_end(jobs[0]["rule_name"], Path(logs[-1]), "") if logs else None
     for job in jobs if reason else ():
         if not all(Path(output).exists() for output in job["output"]):
-            slurm_jobs.note(SubmittedJob(job["rule_name"], job["log"]), str(reason))
+            slurm_jobs.note(job["log"], str(reason))
     return f"a group of jobs failed: {rules}: {shown.line(reason or str(fields['msg']))}"
 
 

@@ -12,9 +12,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perturbations.base import progress, shown
 from perturbations.corpus import slurm_site
@@ -29,7 +28,8 @@ _PLUGIN_EVERY_S = 180.0
 """The most seconds between two looks of the plugin."""
 
 _GROUP = "a group"
-"""In the place of a rule, for what was submitted for several jobs."""
+_UNKNOWN: tuple[str, Sequence[str]] = _GROUP, ()
+"""The rule and the logs of what was submitted for several jobs."""
 
 _FORM = "%i|%T|%P|%l|%m|%C|%r"
 
@@ -60,16 +60,7 @@ _ENDS: Mapping[str, str] = {
 """Regular expressions for the lines that Slurm writes about a job that ended early, the most telling first."""
 
 
-@dataclass(frozen=True)
-class SubmittedJob:
-    """A job that Slurm was given: its rule, and the logs that the rule declares."""
-
-    rule: str
-    logs: Sequence[str]
-
-
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     """What `squeue` says of a job."""
 
     job_id: str
@@ -92,7 +83,7 @@ class Watch:
 
     def __init__(self, run: str, say: Callable[[str], None], stop: Callable[[str], None]) -> None:
         self._run, self._say, self._stop = run, say, stop
-        self._jobs: dict[str, SubmittedJob] = {}
+        self._jobs: dict[str, tuple[str, Sequence[str]]] = {}  # the rule and the logs of each
         self._reasons: dict[str, str] = {}  # of each waiting job, when it was last looked at
         self._told: set[tuple[str, str]] = set()
         self._lost_looks = self._failed_looks = self._idle_looks = 0
@@ -103,9 +94,9 @@ class Watch:
         """Jobs were started, in Slurm or here."""
         self._has_begun = True
 
-    def submitted(self, job_id: str, job: SubmittedJob) -> None:
-        """A job was given to Slurm."""
-        self._jobs[job_id] = job
+    def submitted(self, job_id: str, rule: str, logs: Sequence[str]) -> None:
+        """A job of a rule, which declares these logs, was given to Slurm."""
+        self._jobs[job_id] = rule, logs
 
     def start(self) -> None:
         """Look from now on, until the process ends."""
@@ -135,7 +126,7 @@ class Watch:
         for row in same:
             kind = _advice(row.reason, "")[1]
             if (row.job_id, row.reason) not in self._told and (kind in ("never", "held") or (kind and none_runs)):
-                by_rule[self._rule(row.job_id), row.reason].append(row)
+                by_rule[self._jobs.get(row.job_id, _UNKNOWN)[0], row.reason].append(row)
         for (rule, reason), group in by_rule.items():
             self._tell(rule, reason, group)
         self._note_idle(waiting, none_runs=none_runs)
@@ -155,9 +146,6 @@ class Watch:
             self._say(f"Slurm does not answer, and the run waits until it does: {' '.join(error.split())}")
         return None if lines is None else [_Row(*line.split("|", 6)) for line in lines if line.count("|") >= 6]
 
-    def _rule(self, job_id: str) -> str:
-        return self._jobs[job_id].rule if job_id in self._jobs else _GROUP
-
     def _tell(self, rule: str, reason: str, rows: Sequence[_Row]) -> None:
         """Say why jobs of a rule wait, in their logs too; cancel those that can never start."""
         advice, kind = _advice(reason, rule)
@@ -172,7 +160,7 @@ class Watch:
         self._told |= {(job_id, reason) for job_id in ids}
         self._say(shown.line(f"{shown.plural(len(ids), 'job')} of {rule} in Slurm: {text}"))
         for job_id in ids:
-            note(self._jobs.get(job_id), f"in Slurm, {job_id}: {text}")
+            note(self._jobs.get(job_id, _UNKNOWN)[1], f"in Slurm, {job_id}: {text}")
         if kind == "never":
             slurm_site.answer("scancel", *ids)
 
@@ -255,9 +243,9 @@ def reason_of_end(rule: str, log: Path | None, message: str) -> str | None:
     return telling[-1] if telling else None
 
 
-def note(job: SubmittedJob | None, reason: str) -> None:
-    """Write into a job's log why it waits or failed, which `perturb status` lists; the job itself begins a new log."""
-    for log in job.logs[:1] if job else ():
+def note(logs: Sequence[str], reason: str) -> None:
+    """Write into a job's first log why it waits or failed; `perturb status` lists it. The job begins a new log."""
+    for log in logs[:1]:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
         with Path(log).open("a") as file:
             print(progress.error_line(reason), file=file)

@@ -11,10 +11,13 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 from perturbations.base import shown
+
+if TYPE_CHECKING:
+    from perturbations.corpus.check_before_a_run import Report
 
 _PATIENCE_S = 30.0
 """How long a command of Slurm may take to answer."""
@@ -57,19 +60,6 @@ class Partition:
     mb: float = math.inf
     cpus: float = math.inf
     has_gpus: bool = True
-
-
-@dataclass(frozen=True)
-class SiteCheck:
-    """What a run asks for that it will not get, what it may not get, and what later attempts may ask for.
-
-    Attributes:
-        limits: by the rule and `runtime` or `mem_mb`.
-    """
-
-    errors: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    limits: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 def answer(*command: str) -> str:
@@ -137,33 +127,36 @@ def submit_limit(accounts: Iterable[str]) -> int | None:
     return min(limits, default=None)
 
 
-def check(requests: Iterable[JobRequest], jobs: int) -> SiteCheck:
-    """Compare what all jobs of a run ask for, at most `jobs` at a time, with what Slurm allows."""
-    asked, result = list(requests), SiteCheck()
+def check(requests: Iterable[JobRequest], jobs: int, report: Report) -> dict[tuple[str, str], int]:
+    """Compare what all jobs of a run ask for, at most `jobs` at a time, with what Slurm allows, and report it.
+
+    Returns what later attempts may ask for, by the rule and `runtime` or `mem_mb`.
+    """
+    asked, limits = list(requests), dict[tuple[str, str], int]()
     known, default = partitions()
     for request in _largest(asked):
         names = (request.partition or default or "").split(",")
         if unknown := [name for name in names if name not in known]:
             if known and unknown != [""]:
                 there = f"there are {', '.join(sorted(known))}"
-                result.errors.append(f"{request.rule}: no partition {unknown[0]}: {there} (slurm_partition)")
+                report.errors.append(f"{request.rule}: no partition {unknown[0]}: {there} (slurm_partition)")
             continue
         # A quality of service may lift the limits of a partition: only Slurm knows.
-        lines = result.errors if request.qos is None else result.warnings
+        lines = report.errors if request.qos is None else report.warnings
         lines += _beyond(request, names, [known[name] for name in names])
         for key, value in (("runtime", "minutes"), ("mem_mb", "mb")):
             most = max(getattr(known[name], value) for name in names)
             if most < math.inf and request.qos is None:
-                result.limits[request.rule, key] = min(int(most), result.limits.get((request.rule, key), int(most)))
+                limits[request.rule, key] = min(int(most), limits.get((request.rule, key), int(most)))
     at_once = min(jobs, len(asked))
     accounts = {name for request in asked if request.account for name in re.split(r"[,\s]+", request.account)}
-    limit = submit_limit(accounts)
-    if limit is not None and limit < at_once:
-        result.errors.append(
-            f"up to {shown.plural(at_once, 'job')} would be in the queue, and your account may have {limit}"
-            f" (MaxSubmitJobs): --jobs {limit}, or fewer where other jobs of yours wait"
+    most_jobs = submit_limit(accounts)
+    if most_jobs is not None and most_jobs < at_once:
+        report.errors.append(
+            f"up to {shown.plural(at_once, 'job')} would be in the queue, and your account may have {most_jobs}"
+            f" (MaxSubmitJobs): --jobs {most_jobs}, or fewer where other jobs of yours wait"
         )
-    return result
+    return limits
 
 
 def _largest(requests: Iterable[JobRequest]) -> list[JobRequest]:

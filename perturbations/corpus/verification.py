@@ -58,7 +58,7 @@ def manifests_in(path: Path) -> list[Path]:
 
 def _folder_of(path: Path) -> Path:
     """The folder of manifests that a user means, or the manifest itself."""
-    path = locations.lying(path)
+    path = locations.path_in_tree(path)
     has_run = any((path / name).is_dir() for name in (manifest_paths.MANIFESTS, manifest_paths.WORK))
     return path / manifest_paths.MANIFESTS if has_run and manifest_paths.in_tree(path) is None else path
 
@@ -147,7 +147,7 @@ def _place(path: Path) -> tuple[Path, str, dict[str, str]]:
 
     A manifest in no tree has its folder and no name.
     """
-    path = locations.lying(path)
+    path = locations.path_in_tree(path)
     tree = manifest_paths.in_tree(path)
     name, fields = (tree and manifest_paths.place_of(tree[1].as_posix())) or ("", {})
     return path.parent if tree is None else tree[0], name, fields
@@ -156,7 +156,7 @@ def _place(path: Path) -> tuple[Path, str, dict[str, str]]:
 def _read(checked: Checked) -> tuple[RowKind[Any] | None, Sequence[Any] | None, Mapping[str, Any]]:
     """A manifest's kind, rows and metadata, whose problems are added; no rows where they are not those of the run."""
     path = checked.path
-    record = manifest_paths.record_of(locations.lying(path))
+    record = manifest_paths.record_of(locations.path_in_tree(path))
     if not path.exists():
         checked.add("the manifest is missing: a run wrote it")
         checked.left += [record] if record is not None else []

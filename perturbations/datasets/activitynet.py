@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from perturbations.base.errors import short
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.fields import checked, seconds
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item
-from perturbations.datasets.parsing import checked, json_lines, seconds, whole_json
+from perturbations.datasets.parsing import json_lines, whole_json
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
@@ -14,7 +15,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
         _read_spans(dataset, collector)
         return
     rows = json_lines(annotations_of(dataset))
-    for where, row in checked(collector, rows, "clip_id", ("clip_id", "text"), caption="text"):
+    for where, row in checked(collector, rows, ("clip_id", "text"), caption="text"):
         item_id = row["clip_id"]
         collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (row["text"].strip(),), where=where))
 
@@ -46,15 +47,6 @@ def _read_spans(dataset: Dataset, collector: Collector) -> None:
             collector.add(Item(item_id, video, (), texts, start_s, end_s, VIDEO_EXTENSIONS, where=where))
 
 
-def _whole(dataset: Dataset) -> str | None:
-    if _has_spans(dataset):
-        return None
-    return (
-        "its annotations are one paragraph per video, without spans; the official captions JSON (val_1.json) has the "
-        "span of each sentence"
-    )
-
-
 ADAPTER = Adapter(
     name="activitynet",
     title="ActivityNet Captions",
@@ -64,6 +56,7 @@ ADAPTER = Adapter(
     published="4,917 videos with one paragraph each",
     split="val1",
     spans=_has_spans,
-    whole=_whole,
+    whole="its annotations are one paragraph per video, without spans; the official captions JSON (val_1.json) has the "
+    "span of each sentence",
     read=read,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Union
+from typing import Annotated, Any, Literal, NamedTuple, Union
 
 from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
@@ -141,26 +141,6 @@ class Dataset(Strict):
         return spans(self) if callable(spans) else spans
 
 
-def _needs_spans(dataset: Dataset) -> str | None:
-    """Why a dataset has no several clips of each video; None where it has."""
-    return None if dataset.has_spans else "its items are whole videos, and a split needs several clips of each video"
-
-
-class FamilyMember(NamedTuple):
-    """A clip of a family, whose clips differ in their motion or colour alone, and its caption, which names both.
-
-    A family's clips follow each other, as if they were parts of one video.
-    """
-
-    item_id: str
-    caption: str
-    family: int
-    motion: str
-    colour: str
-    start_s: float
-    end_s: float
-
-
 class ComposedEntry(NamedTuple):
     """A query as its annotations have it; names are those of clips. `gallery` is empty where no row has one."""
 
@@ -178,7 +158,7 @@ class ComposedEntry(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """One annotation format.
+    """One annotation format. Its functions take a dataset of its `settings`.
 
     Attributes:
         name: its name in `config.yaml`.
@@ -199,12 +179,11 @@ class Adapter:
         extensions: for videos whose names are listed without an extension.
         pictures: whether items are pictures, each a clip of one frame.
         synthetic: width, height and frames of each clip, where the package generates the videos.
-        families: a function of a dataset that can have families: all their members, in order; none where it has none.
         questions: whether its entries are questions of multiple choice, which the collector is given too.
         takes_folder: whether the annotations may be a folder of files.
-        whole: a function of the dataset: why its items are whole videos, not parts; None where they are parts.
+        whole: of adapters whose datasets may have spans: what to say of one whose items are whole videos.
         queries: of composed retrieval, the function (dataset, collector) that yields the queries of the annotations.
-        further_files: a function of the dataset: annotation files beside the main one.
+        further_files: a function of the dataset: annotation files beside the main one; the default is its `pool`.
         gallery: of composed retrieval, the gallery in which the authors evaluate, or a function of the dataset that
             returns it; empty where the annotations bring one, or there are no authors.
         source_in_gallery: of composed retrieval, whether the authors leave the query's own clip in the gallery.
@@ -215,24 +194,23 @@ class Adapter:
     reference: str
     annotations: str
     published: str
-    read: Callable[[Dataset, Collector], None]
+    read: Callable[[Any, Collector], None]
     url: str = ""
     split: str | Callable[[Dataset], str] = "test"
     needs: tuple[str, ...] = ("annotations", "videos")
     takes: tuple[str, ...] = ()
     settings: type[Dataset] = Dataset
-    spans: bool | Callable[[Dataset], bool] = False
+    spans: bool | Callable[[Any], bool] = False
     gender: bool = True
     extensions: tuple[str, ...] = VIDEO_EXTENSIONS
     pictures: bool = False
     synthetic: tuple[int, int, int] | None = None
-    families: Callable[[Dataset], Sequence[FamilyMember]] | None = None
     questions: bool = False
     takes_folder: bool = False
-    whole: Callable[[Dataset], str | None] = _needs_spans
-    queries: Callable[[Dataset, Collector], Iterable[ComposedEntry]] | None = None
-    further_files: Callable[[Dataset], Sequence[Path]] = lambda dataset: ()
-    gallery: str | Callable[[Dataset], str] = ""
+    whole: str = "its items are whole videos, and a split needs several clips of each video"
+    queries: Callable[[Any, Collector], Iterable[ComposedEntry]] | None = None
+    further_files: Callable[[Any], Sequence[Path]] = lambda dataset: [*filter(None, [pool_of(dataset)])]
+    gallery: str | Callable[[Any], str] = ""
     source_in_gallery: bool = False
 
 
@@ -276,6 +254,11 @@ def annotations_of(dataset: Dataset) -> Path:
     """The annotation file; the configuration check made sure that it is set."""
     assert dataset.annotations is not None
     return dataset.annotations
+
+
+def pool_of(dataset: Dataset) -> Path | None:
+    """The table of all clips of composed retrieval, where the configuration names one."""
+    return getattr(dataset, "pool", None)
 
 
 def split_of(dataset: Dataset) -> str:

@@ -7,8 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.fields import checked
 from perturbations.datasets.listing import Collector, Item, without_ending
-from perturbations.datasets.parsing import checked, whole_json
+from perturbations.datasets.parsing import json_list
 
 _COLUMNS = {"caption": "caption", "spatial": "spatial_caption", "temporal": "temporal_caption"}
 
@@ -21,12 +22,11 @@ class CareBench(Dataset):
     )
 
 
-def read(dataset: Dataset, collector: Collector) -> None:
+def read(dataset: CareBench, collector: Collector) -> None:
     """A clip per entry of the list; `video` is the name of its file."""
     caption = _COLUMNS[dataset.captions]
-    entries = whole_json(annotations_of(dataset), list, "a list of objects")
-    rows = ((f"entry {number}", entry) for number, entry in enumerate(entries))
-    for where, row in checked(collector, rows, "video", ("video", caption), caption=caption):
+    rows = json_list(annotations_of(dataset), "a list of objects")
+    for where, row in checked(collector, rows, ("video", caption), caption=caption):
         item_id = without_ending(row["video"])
         collector.add(Item(item_id, item_id, (row["video"],), (row[caption].strip(),), where=where))
 

@@ -5,13 +5,9 @@ Other adapters of this shape name the columns of their published files and read 
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -20,9 +16,10 @@ from pydantic import Field
 
 from perturbations.base.errors import short
 from perturbations.base.settings import Strict
-from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of, get
+from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of, get, pool_of
+from perturbations.datasets.fields import checked, list_in, seconds, text_of
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, without_ending
-from perturbations.datasets.parsing import Rows, check_header, checked, columns_of, lines, rows_of, seconds
+from perturbations.datasets.parsing import Rows, check_header, columns_of, lines, rows_of
 
 _MOST_IDS = 100_000
 """Names in a cell."""
@@ -69,12 +66,11 @@ class ComposedTable(Dataset):
     categories: tuple[str, ...] | None = Field(None, min_length=1, description="only queries of these categories")
 
 
-def table_rows(path: Path, required: Sequence[str], optional: Iterable[str] = (), lists: Sequence[str] = ()) -> Rows:
+def table_rows(path: Path, required: Sequence[str], optional: Iterable[str] = ()) -> Rows:
     """The places and rows of a .csv, .tsv, .json, .jsonl or .parquet file. Raises `AnnotationError`."""
     present = columns_of(path)
     names = [*required, *(name for name in optional if name in present)]
-    captions = ("instruction",)
-    return rows_of(path, dict.fromkeys(names), item_id="query_id", captions=captions, lists=lists, way_out=_WAY_OUT)
+    return rows_of(path, dict.fromkeys(names), item_id="query_id", captions=["instruction"], way_out=_WAY_OUT)
 
 
 _LIST = re.compile(r"""\[(\s*['"]|.*\]$)""", re.DOTALL)
@@ -85,12 +81,8 @@ _NO_COMMA = re.compile(r"""(['"])\s+\1""")
 def names_in(value: object, clip_of: Callable[[str], str] = str) -> tuple[str, ...]:
     """The names in a cell: a list, a list as JSON or Python has it, or one name. Raises `ValueError` for others."""
     if isinstance(value, str) and _LIST.match(text := value.strip()):
-        value = None
-        with suppress(ValueError, RecursionError):
-            value = json.loads(text)
-        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            value = ast.literal_eval(text) if value is None else value
-        if not isinstance(value, list) or _NO_COMMA.search(text):  # Python joins texts that no comma separates
+        value = list_in(text)
+        if value is None or _NO_COMMA.search(text):  # Python joins texts that no comma separates
             raise ValueError(f"is not a list of names: {short(text)}; write ['one', 'two']")
     names = value if isinstance(value, list) else [value]
     if len(names) > _MOST_IDS:
@@ -98,6 +90,9 @@ def names_in(value: object, clip_of: Callable[[str], str] = str) -> tuple[str, .
     if not all(isinstance(name, str | int) and not isinstance(name, bool) and str(name).strip() for name in names):
         raise ValueError(f"is neither a name nor a list of names: {short(value)}")
     return tuple(clip_of(str(name)) for name in names)
+
+
+_TEXTS = ("query_id", "category", "source_caption", "target_caption", "modified_caption")
 
 
 def entries_of(
@@ -129,12 +124,12 @@ def entries_of(
     times = Counter[str]()
     number = 0
     has_galleries: bool | None = None
-    for where, row in checked(collector, rows, columns.query_id, texts, required, caption=columns.instruction):
-        plain = partial(_plain, row)
-        category = plain(columns.category)
+    for where, row in checked(collector, rows, texts, required, caption=columns.instruction, item_id=columns.query_id):
+        plain = {part: text_of(row.get(getattr(columns, part))).strip() for part in _TEXTS}
+        category = plain["category"]
         if wanted is not None and category not in wanted:
             continue
-        query_id = plain(columns.query_id) or f"{number:06d}"
+        query_id = plain["query_id"] or f"{number:06d}"
         if ids_repeat and times[query_id]:
             query_id = f"{query_id}#{times[query_id]}"
         cells = {name: row.get(getattr(columns, name)) for name in ("source", "targets", "gallery")}
@@ -154,26 +149,17 @@ def entries_of(
         elif has_galleries not in (None, bool(gallery)):
             collector.reject(where, query_id, f"some queries have {columns.gallery} and others have none")
         else:
-            times[plain(columns.query_id) or query_id] += 1
+            times[plain["query_id"] or query_id] += 1
             number, has_galleries = number + 1, bool(gallery)
-            captions = (plain(columns.source_caption), plain(columns.target_caption), plain(columns.modified_caption))
+            captions = (plain[f"{what}_caption"] for what in ("source", "target", "modified"))
             source = names["source"][0]
             yield ComposedEntry(where, query_id, source, targets, instruction, category, gallery, *captions)
 
 
-def _plain(row: dict[str, object], name: str) -> str:
-    """The text of a cell; nothing where there is none."""
-    value = row.get(name)
-    if isinstance(value, float) and value.is_integer():  # whole numbers in a column with a gap
-        value = int(value)
-    return "" if value is None or value != value else str(value).strip()
-
-
 def entries_by(columns: QueryColumns, dataset: Dataset, collector: Collector, **how: Any) -> Iterator[ComposedEntry]:
     """The queries of a dataset's table with these columns; `how` is as `entries_of` takes it."""
-    path, lists = annotations_of(dataset), (columns.targets, columns.gallery)
-    optional = [getattr(columns, name) for name in QueryColumns.model_fields]
-    rows = iter(table_rows(path, columns.required, optional, lists))
+    path, optional = annotations_of(dataset), [getattr(columns, name) for name in QueryColumns.model_fields]
+    rows = iter(table_rows(path, columns.required, optional))
     first = [*islice(rows, 1)]
     for _, row in first:
         if isinstance(row, dict) and {columns.source, columns.targets}.isdisjoint(row):  # JSON has no header
@@ -181,9 +167,8 @@ def entries_by(columns: QueryColumns, dataset: Dataset, collector: Collector, **
     return entries_of(chain(first, rows), columns, dataset, collector, **how)
 
 
-def _entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
+def _entries(dataset: ComposedTable, collector: Collector) -> Iterator[ComposedEntry]:
     """The queries of a table of one's own, in which clips are called as they are."""
-    assert isinstance(dataset, ComposedTable)
     columns = dataset.columns
     return entries_by(columns, dataset, collector, others=columns.required, clip_of=str)
 
@@ -204,17 +189,6 @@ def read(dataset: Dataset, collector: Collector) -> None:
                 collector.add(item_of(name, name, captions.get(name, ""), adapter.extensions, where=entry.where))
     if pool and is_list:
         _add_names(pool, adapter.extensions, collector)
-
-
-def pool_of(dataset: Dataset) -> Path | None:
-    """The table of all clips, where the configuration names one."""
-    return getattr(dataset, "pool", None)
-
-
-def further_files(dataset: Dataset) -> tuple[Path, ...]:
-    """The table of all clips, as a file beside the annotations."""
-    pool = pool_of(dataset)
-    return () if pool is None else (pool,)
 
 
 def item_of(
@@ -243,15 +217,15 @@ def _add_names(path: Path, known: Sequence[str], collector: Collector) -> None:
 
 def _add_pool(path: Path, known: Sequence[str], collector: Collector) -> None:
     rows = table_rows(path, ["item_id"], ("video", "caption", "start_s", "end_s"))
-    for where, row in checked(collector, rows, "item_id", ("item_id",), caption=""):
+    for where, row in checked(collector, rows, ["item_id"]):
         item_id = row["item_id"]
         try:
             span = seconds(row.get("start_s")), seconds(row.get("end_s"))
         except ValueError as error:
             collector.reject(where, item_id, f"its span is not in seconds: {error}")
             continue
-        video = _plain(row, "video") or item_id
-        collector.add(item_of(item_id, video, _plain(row, "caption"), known, span, where))
+        video, caption = (text_of(row.get(name)).strip() for name in ("video", "caption"))
+        collector.add(item_of(item_id, video or item_id, caption, known, span, where))
 
 
 def has_spans(dataset: Dataset) -> bool:
@@ -270,6 +244,5 @@ ADAPTER = Adapter(
     settings=ComposedTable,
     spans=has_spans,
     queries=_entries,
-    further_files=further_files,
     read=read,
 )

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
-from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_of, further_files, read
-from perturbations.datasets.listing import Collector, without_ending
-from perturbations.datasets.parsing import whole_json
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_of, read
+from perturbations.datasets.listing import AnnotationPlace, Collector, without_ending
+from perturbations.datasets.parsing import numbered, whole_json
 
 _COLUMNS = QueryColumns(
     query_id="id",
@@ -29,10 +29,11 @@ def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
     """The queries of both lists. Clips are called by the names of their files, without folder and ending."""
     path = annotations_of(dataset)
     parts = whole_json(path, list, 'a list of objects {"webvid": [...]} and {"ss2": [...]}')
-    rows: list[tuple[str, object]] = []
+    rows: list[tuple[AnnotationPlace, object]] = []
     for part in parts:
         lists = part if isinstance(part, dict) and all(isinstance(own, list) for own in part.values()) else {"": [part]}
-        rows += [(f"{name}, entry {number}", row) for name, own in lists.items() for number, row in enumerate(own)]
+        for name, own in lists.items():
+            rows += numbered(f"{name}, entry", own)
     return entries_of(rows, _COLUMNS, dataset, collector, clip_of=_stem, ids_repeat=True)
 
 
@@ -45,7 +46,6 @@ ADAPTER = Adapter(
     published="2,800 queries; mteb has 2,634 of them, and 4,425 clips",
     settings=ComposedTable,
     queries=entries,
-    further_files=further_files,
     gallery="global_distinct",
     read=read,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from perturbations.datasets.adapter_registry import Adapter
-from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_by, further_files, read
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_by, read
 
 _COLUMNS = QueryColumns(source="pth1", targets="pth2", instruction="edit", source_caption="txt1")
 
@@ -18,7 +18,6 @@ ADAPTER = Adapter(
     published="2,556 queries, instructions of 31 words on average",
     settings=ComposedTable,
     queries=partial(entries_by, _COLUMNS),
-    further_files=further_files,
     extensions=(".mp4",),
     gallery="global_targets",
     read=read,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from pathlib import Path
 
 from pydantic import Field
 
 from perturbations.base.errors import short
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item
-from perturbations.datasets.parsing import checked, whole_json
+from perturbations.datasets.fields import checked
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item
+from perturbations.datasets.parsing import Rows, json_list
 
 _SEGMENT_S = 5.0
 """Moments are segments of so many seconds; annotators saw 30 s of each video, six of them."""
@@ -27,21 +28,13 @@ class Didemo(Dataset):
     )
 
 
-def read(dataset: Dataset, collector: Collector) -> None:
+def read(dataset: Didemo, collector: Collector) -> None:
     """One paragraph per video, or one description per moment."""
-    entries = whole_json(annotations_of(dataset), list, "a list of {video, description}")
-    rows: Iterable[tuple[AnnotationPlace, object]] = (
-        (f"entry {number}", entry) for number, entry in enumerate(entries)
-    )
-    if _has_moments(dataset):
+    rows = json_list(annotations_of(dataset), "a list of {video, description}")
+    if dataset.moments:
         _read_moments(rows, collector)
     else:
         _read_paragraphs(rows, collector, dataset.videos)
-
-
-def _has_moments(dataset: Dataset) -> bool:
-    """Whether the items are moments."""
-    return isinstance(dataset, Didemo) and dataset.moments
 
 
 def _files(video: str, listed: Container[str]) -> tuple[str, ...]:
@@ -50,13 +43,13 @@ def _files(video: str, listed: Container[str]) -> tuple[str, ...]:
     return (video, *(stem + extension for extension in VIDEO_EXTENSIONS if stem + extension not in listed))
 
 
-def _read_moments(rows: Iterable[tuple[AnnotationPlace, object]], collector: Collector) -> None:
+def _read_moments(rows: Rows, collector: Collector) -> None:
     """Each description's span: the one that most of its annotators chose, the first of those where several are.
 
     The id is the video's name, then `_` and the annotation's number.
     """
     columns, others = ("video", "description"), ("times", "annotation_id")
-    fitting = list(checked(collector, rows, "video", columns, others, caption="description"))
+    fitting = list(checked(collector, rows, columns, others, caption="description"))
     videos = {row["video"] for _, row in fitting}
     for where, row in fitting:
         video, item_id = row["video"], f"{row['video']}_{row['annotation_id']}"
@@ -80,7 +73,7 @@ def _agreed(times: object) -> tuple[int, int] | None:
     return Counter(chosen).most_common(1)[0][0] if chosen else None
 
 
-def _read_paragraphs(rows: Iterable[tuple[AnnotationPlace, object]], collector: Collector, folder: Path | None) -> None:
+def _read_paragraphs(rows: Rows, collector: Collector, folder: Path | None) -> None:
     """A video's descriptions, joined in the file's order, are its paragraph. Ids are file names without extension.
 
     The 1,037 names of the test file have 1,004 stems: 33 videos are listed under two names, such as `x.mov` and `x.mp4`
@@ -89,7 +82,7 @@ def _read_paragraphs(rows: Iterable[tuple[AnnotationPlace, object]], collector: 
     file per stem has 1,004 items, as many as the papers evaluate, and no video twice.
     """
     texts: dict[str, list[str]] = {}
-    for where, row in checked(collector, rows, "video", ("video", "description"), caption="description"):
+    for where, row in checked(collector, rows, ("video", "description"), caption="description"):
         if row["video"]:
             texts.setdefault(row["video"], []).append(row["description"].strip())
         else:
@@ -116,10 +109,6 @@ def _read_paragraphs(rows: Iterable[tuple[AnnotationPlace, object]], collector: 
         collector.add(Item(item_id, video, _files(video, texts), (paragraph,), where=f"video {video}"))
 
 
-def _whole(dataset: Dataset) -> str | None:
-    return None if _has_moments(dataset) else "its items are whole videos; `moments: true` makes them described moments"
-
-
 ADAPTER = Adapter(
     name="didemo",
     title="DiDeMo",
@@ -128,7 +117,7 @@ ADAPTER = Adapter(
     annotations="test_data.json",
     published="1,004 videos with one paragraph each; 33 of them have two names in the file",
     settings=Didemo,
-    spans=_has_moments,
-    whole=_whole,
+    spans=lambda dataset: dataset.moments,
+    whole="its items are whole videos; `moments: true` makes them described moments",
     read=read,
 )

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.fields import checked
 from perturbations.datasets.listing import Collector, Item
-from perturbations.datasets.parsing import checked, json_lines
+from perturbations.datasets.parsing import json_lines
 
 
 def _references(messages: Any) -> Iterator[str]:
@@ -23,9 +24,7 @@ def _references(messages: Any) -> Iterator[str]:
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """A clip per line; its caption is the reference of the assistant's message."""
-    for where, row in checked(
-        collector, json_lines(annotations_of(dataset)), "vid", ("vid",), ("messages",), caption=""
-    ):
+    for where, row in checked(collector, json_lines(annotations_of(dataset)), ["vid"], ["messages"]):
         texts = tuple(_references(row["messages"]))[:1]
         if texts:
             collector.add(Item(row["vid"], row["vid"], (f"{row['vid']}.mp4",), texts, where=where))

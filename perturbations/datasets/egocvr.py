@@ -6,9 +6,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, pool_of
+from perturbations.datasets.fields import checked
 from perturbations.datasets.listing import Collector, Item
-from perturbations.datasets.parsing import checked, table
+from perturbations.datasets.parsing import table
 
 _POOL = "egocvr_data.csv"
 """The table of all clips, beside the annotations."""
@@ -22,10 +23,9 @@ class EgoCvr(Dataset):
     )
 
 
-def pool_of(dataset: Dataset) -> Path:
+def clips_table_of(dataset: Dataset) -> Path:
     """The table of all clips."""
-    own = dataset.pool if isinstance(dataset, EgoCvr) else None
-    return own or annotations_of(dataset).with_name(_POOL)
+    return pool_of(dataset) or annotations_of(dataset).with_name(_POOL)
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
@@ -34,11 +34,11 @@ def read(dataset: Dataset, collector: Collector) -> None:
     A name that repeats is a clip that is a distractor of several targets. With another narration, it is another
     caption of the clip.
     """
-    collector.place = pool_of(dataset)
+    collector.place = clips_table_of(dataset)
     texts = ("clip_name", "narration_text", "video_uid")
     narrations: dict[str, set[str]] = {}
     rows = table(collector.place, texts)
-    for where, row in checked(collector, rows, "clip_name", texts, caption="narration_text"):
+    for where, row in checked(collector, rows, texts, caption="narration_text"):
         name, video, narration = row["clip_name"], row["video_uid"], row["narration_text"].strip()
         first = collector.items.get(name)
         if name and not video:
@@ -61,7 +61,7 @@ ADAPTER = Adapter(
     annotations="egocvr_annotations.csv or egocvr_annotations_gallery.csv, and egocvr_data.csv",
     published="2,295 queries; 10,666 clips of 624 long videos in 12,526 rows",
     settings=EgoCvr,
-    further_files=lambda dataset: (pool_of(dataset),),
+    further_files=lambda dataset: (clips_table_of(dataset),),
     gender=False,
     read=read,
 )

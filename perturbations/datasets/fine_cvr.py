@@ -10,8 +10,8 @@ from perturbations.base.errors import AnnotationError
 from perturbations.datasets import composed_table
 from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
 from perturbations.datasets.composed_table import QueryColumns, entries_of, item_of, table_rows
+from perturbations.datasets.fields import checked
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
-from perturbations.datasets.parsing import checked
 
 _COLUMNS = QueryColumns(query_id="id", source="video", instruction="text")
 
@@ -42,7 +42,7 @@ def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
 def read(dataset: Dataset, collector: Collector) -> None:
     """Every clip of the corpus, whose file is `<id>.mp4`, and those of queries that are not in it."""
     _, collector.place = further_files(dataset)
-    for where, row in checked(collector, table_rows(collector.place, ["id"]), "id", ("id",), caption=""):
+    for where, row in checked(collector, table_rows(collector.place, ["id"]), ["id"]):
         collector.add(item_of(row["id"], row["id"], "", VIDEO_EXTENSIONS, where=where))
     composed_table.read(dataset, collector)
 

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain, islice
-from pathlib import Path
-from typing import NamedTuple
 
-from perturbations.base.errors import AnnotationError, cut, short
-from perturbations.base.storage import composed
+from perturbations.base.errors import short
 from perturbations.datasets.adapter_registry import Adapter, ColumnsSection, Dataset, annotations_of, get, split_of
+from perturbations.datasets.fields import checked, seconds
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at, is_unicode
-from perturbations.datasets.parsing import (
-    Rows,
-    checked,
-    columns_of,
-    json_splits,
-    of_separator,
-    rows_of,
-    seconds,
-)
-from perturbations.manifest.attributes import named
+from perturbations.datasets.parsing import Rows, columns_of, rows_of
+from perturbations.datasets.usual_columns import USUAL_NAMES, usual_form
+from perturbations.manifest.attributes import column_name
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
@@ -39,9 +30,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
         of_roles = columns.model_dump(exclude=None if has_captions else {"caption"}, exclude_none=True)
         required = dict.fromkeys(of_roles.values())
         captions = [columns.caption]
-        rows = rows_of(
-            path, required, item_id=columns.item_id, captions=captions, lists=captions, further=names, way_out=_WAY_OUT
-        )
+        rows = rows_of(path, required, item_id=columns.item_id, captions=captions, further=names, way_out=_WAY_OUT)
     if not has_captions:
         rows = _with_empty_captions(rows, columns.caption)
     add_rows(rows, columns, get(dataset.adapter).extensions, collector)
@@ -53,11 +42,11 @@ def _columns_of(names: Sequence[str], columns: ColumnsSection) -> tuple[ColumnsS
     Where the configuration names no column of ids and the table has no `item_id`, the names of files are the ids. Where
     it names none of captions and the table has none with a usual name, there are no captions.
     """
-    usual = set(map(_usual_form, names))
+    usual = set(map(usual_form, names))
     if "item_id" not in columns.model_fields_set and "item_id" not in names:
-        files = [columns.video] if columns.video else [name for name in _USUAL_NAMES["video"] if name in names]
+        files = [columns.video] if columns.video else [name for name in USUAL_NAMES["video"] if name in names]
         columns = columns.model_copy(update={"item_id": files[0], "video": None} if files else {})
-    return columns, "caption" in columns.model_fields_set or not usual.isdisjoint(_USUAL_NAMES["caption"])
+    return columns, "caption" in columns.model_fields_set or not usual.isdisjoint(USUAL_NAMES["caption"])
 
 
 def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collector: Collector) -> None:
@@ -68,7 +57,8 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
     fields = [name for name in (columns.item_id, columns.caption, columns.video) if name]
     times = [name for name in (columns.start_s, columns.end_s) if name]
     captions = _each_caption(rows, columns.caption)
-    for where, row in checked(collector, captions, columns.item_id, fields, times, caption=columns.caption):
+    described: dict[str, list[Mapping[str, object]]] = {}
+    for where, row in checked(collector, captions, fields, times, caption=columns.caption):
         item_id, text = row[columns.item_id], row[columns.caption].strip()
         video = row[columns.video] if columns.video else item_id
         try:
@@ -79,7 +69,7 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
             continue
         try:
             others = [name for name in row if name and name not in (*fields, *times)]
-            further = {named(_checked_text(name, name)): _as_json(name, row[name]) for name in others}
+            further = {column_name(_checked_text(name, name)): _as_json(name, row[name]) for name in others}
         except ValueError as error:
             collector.reject(where, item_id, str(error))
             continue
@@ -88,17 +78,47 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
             collector.reject(where, item_id, f"the video's name is empty: fill the column {short(columns.video)}")
         elif first is None:
             has_ending = video.lower().endswith(tuple(known))
-            names, extensions = (video,) if columns.video or has_ending else (), known
-            if columns.video and has_ending:
-                extensions = ()
-            collector.add(Item(item_id, video, names, (text,), start_s, end_s, tuple(extensions), where=where))
+            names = (video,) if columns.video or has_ending else ()
+            extensions = () if columns.video and has_ending else tuple(known)
+            collector.add(Item(item_id, video, names, (text,), start_s, end_s, extensions, where=where))
         elif (first.source_video_id, first.start_s, first.end_s) != (video, start_s, end_s):
             reason = f"names another video or span than {at(first.where)} does for the same id"
             collector.reject(where, item_id, reason)
             continue
         elif text or not further:  # rows without captions may say more of an item
             collector.add_caption(first, text, where)
-        collector.describe(item_id, further)
+        if further and item_id in collector.items:
+            rows_of_item = described.setdefault(item_id, [])
+            # Once in memory, where all rows say the same.
+            rows_of_item.append(rows_of_item[0] if rows_of_item and further == rows_of_item[0] else further)
+    collector.attributes = _by_item(collector.items, described)
+
+
+def _by_item(
+    items: Iterable[str], described: Mapping[str, Sequence[Mapping[str, object]]]
+) -> dict[str, dict[str, object]]:
+    """The further columns of items, of which `described` has those of each row of an item.
+
+    Every item has all columns. A column that differs between the rows of some item holds a list in every item: the
+    value of each row.
+    """
+    names = list(dict.fromkeys(name for rows in described.values() for row in rows for name in row))
+    lists = {
+        name
+        for name in names
+        for rows in described.values()
+        if any(row.get(name) != rows[0].get(name) for row in rows[1:])
+    }
+    if not names:
+        return {}
+    return {
+        item_id: {
+            name: [row.get(name) for row in rows] if name in lists else rows[0].get(name)
+            for rows in [described.get(item_id) or [{}]]
+            for name in names
+        }
+        for item_id in items
+    }
 
 
 _MOST_DEPTH, _MOST_TEXT = 16, 100_000
@@ -150,101 +170,6 @@ def _each_caption(rows: Rows, caption: str) -> Iterator[tuple[AnnotationPlace, o
             several = copy(row)
             several[caption] = text
             yield f"{at(where)}, caption {number}", several
-
-
-_USUAL_NAMES = {
-    "item_id": ("item_id", "video_id", "clip_id", "image_id", "videoid", "id", "key", "name"),
-    "video": ("video", "file", "filename", "file_name", "path", "video_path", "video_name", "clip", "image"),
-    "caption": ("caption", "text", "sentence", "description", "captions", "query", "encap"),
-    "start_s": ("start_s", "start", "start_time", "start_sec", "start_seconds"),
-    "end_s": ("end_s", "end", "end_time", "end_sec", "end_seconds"),
-}
-"""How files of captions call the columns, in lower case, with `_` for spaces."""
-_LOOKED_AT = 10_000
-
-
-def splits(captions: Path) -> list[str]:
-    """The names of the splits, where a file in JSON has its entries by them."""
-    if captions.suffix.lower() != ".json":
-        return []
-    return [name for name in json_splits(captions, "item_id", _USUAL_NAMES["caption"]) if name]
-
-
-class ChosenColumns(NamedTuple):
-    """The columns or members of a file of captions by what they mean, and the further ones."""
-
-    by_role: dict[str, str]
-    others: list[str]
-
-    @property
-    def section(self) -> dict[str, str]:
-        """`columns` in config.yaml: those that are not the defaults."""
-        defaults = ColumnsSection().model_dump()
-        return {role: name for role, name in self.by_role.items() if name != defaults[role]}
-
-
-def choose_columns(captions: Path, files: Collection[str]) -> ChosenColumns:
-    """Choose the columns or members of a file of captions, by their names and by `files`, the files that there are.
-
-    `files` has their names with and without endings. Of several columns that could name the items or their files, the
-    values decide: a column of row numbers names no file, or another row's. Raises `AnnotationError` where a table has
-    no column with a usual name.
-    """
-    names = columns_of(captions)
-    of_files = {own for role, known in _USUAL_NAMES.items() for own in known if role != "caption"}
-    required = dict.fromkeys(name for name in names if _usual_form(name) in of_files)
-    entries = rows_of(captions, required, item_id="item_id", captions=_USUAL_NAMES["caption"])
-    rows = [row for _, row in islice(entries, _LOOKED_AT) if isinstance(row, dict)]  # of JSON, others are damaged
-    names = names or list(dict.fromkeys(str(name) for row in rows for name in row))
-    if not names:
-        raise AnnotationError(f'{captions} lists no clip: it needs an entry per clip, such as {{"item_id": "a"}}')
-    usual = {_usual_form(name): name for name in names}
-    could = {role: [usual[own] for own in known if own in usual] for role, known in _USUAL_NAMES.items()}
-    values = {name: [_text(row.get(name)) for row in rows] for name in (*could["item_id"], *could["video"])}
-    number = {name: sum(value in files for value in texts) for name, texts in values.items()}
-    item_id, video, caption, start_s, end_s = (
-        max(could[role], key=lambda name: number.get(name, 0), default=None) for role in _USUAL_NAMES
-    )
-    if caption is None and (mark := of_separator(names)):
-        raise AnnotationError(f"{captions}: its columns are {cut(', '.join(names), 1_000)}{mark}")
-    has_spans = start_s or end_s
-    if item_id and video and not has_spans:
-        ids, videos = (len({*values[name]}) for name in (item_id, video))
-        is_of_class = ids < videos and _usual_form(item_id) in ("id", "key", "name")
-        if is_of_class or (_counts_rows(values[item_id]) and videos < len(rows)):
-            item_id = None  # rows of one video are captions of one item
-    if item_id is None:  # the files' names are the ids, with their endings or without
-        item_id, video = video, None
-    elif video is None and has_spans:  # the parts of a video have ids of their own
-        own = [name for name in could["item_id"] if name != item_id and len({*values[name]}) == len(rows)]
-        item_id, video = (own[0], item_id) if own else (item_id, None)
-        if len({(row.get(item_id), row.get(start_s), row.get(end_s)) for row in rows}) > len({*values[item_id]}):
-            what = f"the rows of one {item_id!r} are several parts of a video, which need ids of their own"
-            raise AnnotationError(f"{captions}: {what}. Add a column item_id, and call {item_id!r} video")
-    chosen = {"item_id": item_id, "video": video, "caption": caption, "start_s": start_s, "end_s": end_s}
-    if item_id is None:
-        usual_names = " or ".join((*_USUAL_NAMES["item_id"][:3], *_USUAL_NAMES["video"][:3]))
-        columns = f"its columns are {cut(', '.join(names), 1_000)}{of_separator(names)}"
-        raise AnnotationError(
-            f"{captions}: no column is called {usual_names}; {columns}. Call the one that names the files item_id"
-        )
-    by_role = {role: name for role, name in chosen.items() if name is not None}
-    others = [name for name in names if name not in by_role.values()]
-    return ChosenColumns(by_role, others)
-
-
-def _usual_form(name: str) -> str:
-    return name.strip().lower().replace(" ", "_")
-
-
-def _text(value: object) -> str:
-    """A value as an id or a file's name has it, in the form in which names are compared."""
-    return composed(str(int(value)) if isinstance(value, float) and value.is_integer() else str(value))
-
-
-def _counts_rows(values: Sequence[str]) -> bool:
-    """Whether values are the numbers of their rows, from 0 or 1."""
-    return any(values == [str(number) for number in range(first, first + len(values))] for first in (0, 1))
 
 
 def _has_spans(dataset: Dataset) -> bool:

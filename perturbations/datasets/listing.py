@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.manifest.rows import QuestionRow
 
 VIDEO_EXTENSIONS = (
@@ -89,8 +89,8 @@ class Rejected:
 class Listing:
     """Every annotated entry, as an item or as rejected.
 
-    `place` is the name of the annotations' file, and `empty` where it has the empty captions of items of several rows.
-    `questions` are those of sets of questions. `attributes` are the further columns of items, as `Collector` has them.
+    `questions` and `attributes` are as `Collector` has them. `place` is the name of the annotations' file, and `empty`
+    says where it has the empty captions of items of several rows.
     """
 
     items: tuple[Item, ...]
@@ -139,59 +139,48 @@ class Listing:
 
 @dataclass
 class Collector:
-    """Items in the annotation's order, and the entries that cannot be used."""
+    """What an adapter reads: items in the annotation's order, questions, and the entries that cannot be used.
+
+    Attributes:
+        place: the file whose places messages name; an adapter sets it where that is not the annotation file.
+        items: the items by their ids.
+        rejected: the entries that cannot be used.
+        questions: the questions of a set of questions.
+        attributes: the further columns of items, and their values: the same columns of every item.
+    """
 
     place: Path
     items: dict[str, Item] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
     questions: list[QuestionRow] = field(default_factory=list)
-    malformed: list[str] = field(default_factory=list)  # the first of them
-    num_malformed: int = 0
-    texts: dict[str, dict[str, AnnotationPlace]] = field(
-        default_factory=dict
-    )  # items of several captions -> text -> its place
-    caption_keys: set[str] = field(default_factory=set)
-    empty: dict[str, AnnotationPlace] = field(default_factory=dict)  # their ids -> an empty caption's place
-    by_form: dict[str, str] = field(default_factory=dict)  # ids beyond ASCII in their composed form -> as they are
-    attributes: dict[str, dict[str, object]] = field(default_factory=dict)  # items -> further columns -> value
-    _further: dict[str, list[Mapping[str, object]]] = field(default_factory=dict)  # the same of each row
+    attributes: dict[str, dict[str, object]] = field(default_factory=dict)
+    _texts: dict[str, dict[str, AnnotationPlace]] = field(default_factory=dict)
+    """The items that several entries describe: each of their captions, and its place."""
+    _by_form: dict[str, str] = field(default_factory=dict)
+    """The ids beyond ASCII in their composed form, and as they are."""
+    _malformed: list[str] = field(default_factory=list)
+    """The first of the entries that do not follow the format."""
+    _num_malformed: int = 0
 
-    def add(self, item: Item) -> None:
-        """Add an entry that must be the only one with its id."""
-        problem = _problem(item) or self._taken(item)
-        if problem:
+    def add(self, item: Item) -> bool:
+        """Add an entry that must be the only one with its id; returns whether it could be added."""
+        if problem := _problem(item) or self._repeated(item.item_id):
             self.reject(item.where, item.item_id, problem)
-            return
+            return False
         self.items[item.item_id] = item
         if not item.item_id.isascii():
-            self.by_form[composed(item.item_id)] = item.item_id
-        if item.caption_key:
-            self.caption_keys.add(item.caption_key)
+            self._by_form[nfc(item.item_id)] = item.item_id
+        return True
 
-    def _taken(self, item: Item) -> str | None:
-        if item.item_id in self.items:
-            return f"duplicate id, first seen at {at(self.items[item.item_id].where)}"
-        other = None if item.item_id.isascii() else self.by_form.get(composed(item.item_id))
-        if other is not None:
-            return f"duplicate id, in another Unicode form than at {at(self.items[other].where)}"
-        # Caption ids that are derived from item ids are as unique as those.
-        key = item.caption_key
-        if key and (key in self.caption_keys or self._is_derived(key)):
-            return f"duplicate caption id {short(key)}"
-        if not key and self.caption_keys and item.caption_id(0) in self.caption_keys:
-            return f"duplicate caption id {short(item.caption_id(0))}"
-        return None
-
-    def _is_derived(self, key: str) -> bool:
-        item_id, mark, number = key.rpartition("#")
-        owner = self.items.get(item_id)
-        return bool(mark) and owner is not None and not owner.caption_key and number == "0"
+    def _repeated(self, item_id: str) -> str | None:
+        if item_id in self.items:
+            return f"duplicate id, first seen at {at(self.items[item_id].where)}"
+        other = None if item_id.isascii() else self._by_form.get(nfc(item_id))
+        return other and f"duplicate id, in another Unicode form than at {at(self.items[other].where)}"
 
     def add_caption(self, first: Item, text: str, where: AnnotationPlace) -> None:
         """Add another caption of an item that was added before."""
-        places = self.texts.get(first.item_id)
-        if places is None:
-            places = self.texts[first.item_id] = {first.texts[0]: first.where}
+        places = self._texts.setdefault(first.item_id, {first.texts[0]: first.where})
         if text in places:
             self.reject(where, first.item_id, f"duplicate: {at(places[text])} has the same id and caption")
         elif problem := _text_problem(text):
@@ -199,34 +188,21 @@ class Collector:
         else:
             places[text] = where
 
-    def describe(self, item_id: str, columns: Mapping[str, object]) -> None:
-        """Keep the further columns of a row of an item."""
-        if columns and item_id in self.items:
-            rows = self._further.setdefault(item_id, [])
-            rows.append(rows[0] if rows and columns == rows[0] else columns)  # once in memory
-
-    def complete(self) -> None:
-        """Add the captions of later entries to their items, and give every item the further columns of all.
-
-        A column that differs between the rows of some item has a list in every item: the value of each row.
-        """
-        names = list(dict.fromkeys(name for rows in self._further.values() for row in rows for name in row))
-        lists = {
-            name
-            for name in names
-            for rows in self._further.values()
-            if any(row.get(name) != rows[0].get(name) for row in rows[1:])
-        }
-        for item_id in self.items if names else ():
-            rows = self._further.get(item_id) or [{}]
-            values = {name: [row.get(name) for row in rows] for name in names}
-            self.attributes[item_id] = {name: own if name in lists else own[0] for name, own in values.items()}
-        self._further.clear()
-        while self.texts:
-            item_id, places = self.texts.popitem()
+    def listing(self, adapter: str) -> Listing:
+        """All that was read. Raises `AnnotationError` where no entry follows the format of the adapter."""
+        if not self.items:
+            what = f"has no entry as the adapter '{adapter}' expects"
+            raise_problems(self.place, what, self._malformed, self._num_malformed)
+        for item_id, places in self._texts.items():
             self.items[item_id] = replace(self.items[item_id], texts=tuple(places))
-            if "" in places:
-                self.empty[item_id] = places[""]
+        return Listing(
+            tuple(self.items.values()),
+            tuple(self.rejected),
+            tuple(self.questions),
+            self.attributes,
+            self.place.name,
+            {item_id: places[""] for item_id, places in self._texts.items() if "" in places},
+        )
 
     def reject(self, where: AnnotationPlace, item_id: str, reason: str, *, is_malformed: bool = False) -> None:
         """List an entry that cannot be used. Raises `AnnotationError` when there are too many of them."""
@@ -244,11 +220,11 @@ class Collector:
     def reject_malformed(self, where: AnnotationPlace, item_id: str, reason: str) -> None:
         """Reject an entry that does not follow the format. If none does, the file is of another format."""
         self.reject(where, item_id, reason, is_malformed=True)
-        self.num_malformed += 1
-        if len(self.malformed) < _SHOWN:
-            self.malformed.append(f"{at(where)}: {reason}")
-        if self.num_malformed > _MOST_MALFORMED and not self.items:
-            raise_problems(self.place, "is of another format", self.malformed, self.num_malformed)
+        self._num_malformed += 1
+        if len(self._malformed) < _SHOWN:
+            self._malformed.append(f"{at(where)}: {reason}")
+        if self._num_malformed > _MOST_MALFORMED and not self.items:
+            raise_problems(self.place, "is of another format", self._malformed, self._num_malformed)
 
 
 def raise_problems(path: Path, what: str, shown: list[str], number: int) -> None:

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from perturbations.base.settings import MOST_ITEMS, Whole
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.fields import checked
 from perturbations.datasets.listing import Collector, Item
-from perturbations.datasets.parsing import checked, json_lines
+from perturbations.datasets.parsing import json_lines
 
 
 class Lovr(Dataset):
@@ -26,13 +27,12 @@ class Lovr(Dataset):
     )
 
 
-def read(dataset: Dataset, collector: Collector) -> None:
+def read(dataset: Lovr, collector: Collector) -> None:
     """A clip or a video per line. Clips behind the `captioned` ones are in the gallery and have no caption."""
-    assert isinstance(dataset, Lovr)
     of_clips = dataset.items == "clips"
     name = "path" if of_clips else "vid"
     rows = json_lines(annotations_of(dataset))
-    for where, row in checked(collector, rows, name, (name, "cap"), caption="cap"):
+    for where, row in checked(collector, rows, (name, "cap"), caption="cap"):
         path = PurePosixPath(row[name])
         of_name = path.stem.rpartition("-Scene-")[0]
         item_id, video = (path.stem, path.parent.name or of_name) if of_clips else (row[name], row[name])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from perturbations.base.errors import short
 from perturbations.datasets import folder
 from perturbations.datasets.adapter_registry import Adapter, ColumnsSection, Dataset, annotations_of, split_of
+from perturbations.datasets.fields import checked
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item
-from perturbations.datasets.parsing import checked, json_rows, table
+from perturbations.datasets.parsing import json_rows, table
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
@@ -16,10 +18,15 @@ def read(dataset: Dataset, collector: Collector) -> None:
         rows = json_rows(path, split_of(dataset), columns.item_id, [columns.caption])
         folder.add_rows(rows, columns, VIDEO_EXTENSIONS, collector)
         return
+    caption_ids: set[str] = set()
     names = ("key", "video_id", "sentence")
-    for where, row in checked(collector, table(path, names), "video_id", names, caption="sentence"):
-        item_id, text = row["video_id"], row["sentence"].strip()
-        collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (text,), caption_key=row["key"], where=where))
+    for where, row in checked(collector, table(path, names), names, caption="sentence", item_id="video_id"):
+        item_id, key = row["video_id"], row["key"]
+        item = Item(item_id, item_id, (f"{item_id}.mp4",), (row["sentence"].strip(),), caption_key=key, where=where)
+        if item.caption_id(0) in caption_ids and item_id not in collector.items:
+            collector.reject(where, item_id, f"duplicate caption id {short(item.caption_id(0))}")
+        elif collector.add(item):
+            caption_ids.add(item.caption_id(0))
 
 
 def _is_official(dataset: Dataset) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
 from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.parsing import lines, whole_json
@@ -11,11 +11,11 @@ from perturbations.datasets.parsing import lines, whole_json
 def read(dataset: Dataset, collector: Collector) -> None:
     """All captions of all videos, and the ids of the split."""
     described = whole_json(annotations_of(dataset), dict, "an object {video: [captions]}")
-    captions_of = {composed(video): texts for video, texts in described.items()}
+    captions_of = {nfc(video): texts for video, texts in described.items()}
     assert dataset.ids is not None
     collector.place = dataset.ids  # the entries are the lines of this file
     for number, item_id in lines(dataset.ids):
-        texts = captions_of.get(composed(item_id))
+        texts = captions_of.get(nfc(item_id))
         texts = [texts] if isinstance(texts, str) else texts
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
             collector.reject(number, item_id, f"no list of captions in {annotations_of(dataset).name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from perturbations.datasets.adapter_registry import Adapter
-from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_by, further_files, read
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_by, read
 
 _COLUMNS = QueryColumns(source="source_id", targets="target_id", gallery="candidates")
 
@@ -18,7 +18,6 @@ ADAPTER = Adapter(
     published="5,000 queries of 2,000 candidates each, 16,316 clips",
     settings=ComposedTable,
     queries=partial(entries_by, _COLUMNS),
-    further_files=further_files,
     source_in_gallery=True,
     read=read,
 )

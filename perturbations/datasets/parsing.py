@@ -9,16 +9,16 @@ from __future__ import annotations
 import codecs
 import csv
 import json
-import math
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, SupportsFloat, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from perturbations.base.errors import AnnotationError, cut, did_you_mean, short
-from perturbations.datasets.listing import AnnotationPlace, Collector, raise_problems
+from perturbations.datasets.listing import AnnotationPlace, raise_problems
 
 if TYPE_CHECKING:
     import _csv
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-_LONGEST_S = 10_000_000.0
 _MOST_JSON_BYTES = 1024**3
 _MOST_FIELD = 64 * 1024**2
 _PARQUET_ROWS = 1024
@@ -35,8 +34,8 @@ _MOST_PROBLEMS = 1_000
 _SHOWN = 10
 
 _Value = TypeVar("_Value")
-_Fields = dict[str, Any]
-"""The columns of a checked row: required texts are str, other columns have the file's type."""
+Rows = Iterable[tuple[AnnotationPlace, object]]
+"""The places of entries, and the entries."""
 
 
 @contextmanager
@@ -50,31 +49,31 @@ def _opened(path: Path, newline: str) -> Iterator[IO[str]]:
             file.seek(0)
             yield file
     except UnicodeDecodeError:
-        line, byte, mark = _undecodable(path)
-        other = "it is UTF-16: " if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
-        where = f"line {line}, byte {byte} of the file"
-        raise AnnotationError(f"{path} is not a UTF-8 text file: {where}; {other}save it as UTF-8") from None
+        raise AnnotationError(f"{path} is not a UTF-8 text file: {_first_other_byte(path)}save it as UTF-8") from None
     except OSError as error:
-        raise AnnotationError(f"{path} cannot be read: {error.strerror}{_WAYS.get(type(error), '')}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> AnnotationError:
+    return AnnotationError(f"{path} cannot be read: {error.strerror}{_WAYS.get(type(error), '')}")
 
 
 _WAYS = {PermissionError: "; allow it: chmod u+r", IsADirectoryError: "; name the file in it"}
 """What helps where a file cannot be read."""
 
 
-def _undecodable(path: Path) -> tuple[int, int, bytes]:
-    """The numbers of the line that is not UTF-8, and of the byte in the file; the file's first bytes."""
-    before = number = 0
+def _first_other_byte(path: Path) -> str:
+    """Where a file is not UTF-8, and whether it is UTF-16, as spreadsheets write it."""
     with path.open("rb") as file:
-        mark = file.read(2)
+        is_utf16 = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         file.seek(0)
         for number, line in enumerate(file, start=1):
             try:
                 line.decode()
             except UnicodeDecodeError as error:
-                return number, before + error.start, mark
-            before += len(line)
-    return number, before, mark
+                byte = file.tell() - len(line) + error.start
+                return f"line {number}, byte {byte} of the file; {'it is UTF-16: ' if is_utf16 else ''}"
+    return ""  # it has changed since
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -93,8 +92,14 @@ def whole_json(path: Path, expected: type[_Value], description: str) -> _Value:
     return value
 
 
-Rows = Iterable[tuple[AnnotationPlace, object]]
-"""The places of entries, and the entries."""
+def json_list(path: Path, description: str) -> Rows:
+    """The places and entries of a JSON file that holds a list."""
+    return numbered("entry", whole_json(path, list, description))
+
+
+def numbered(what: str, entries: Iterable[object]) -> list[tuple[AnnotationPlace, object]]:
+    """Entries with their places, such as `entry 0`."""
+    return [(f"{what} {number}", entry) for number, entry in enumerate(entries)]
 
 
 def json_rows(path: Path, split: str | None, item_id: str, captions: Sequence[str]) -> Rows:
@@ -124,7 +129,7 @@ def json_splits(path: Path, item_id: str, captions: Sequence[str]) -> dict[str, 
     """
     value = _json(path)
     if isinstance(value, list):
-        return {"": _numbered("entry", value)}
+        return {"": numbered("entry", value)}
     what = "a list of objects, an object from ids to captions, or an object of these, one per split"
     if not isinstance(value, dict):
         raise AnnotationError(f"{path} must be {what}, not a {type(value).__name__}")
@@ -134,7 +139,7 @@ def json_splits(path: Path, item_id: str, captions: Sequence[str]) -> dict[str, 
     if (by_id := _by_id(value, item_id, captions)) is not None:
         return {"": by_id}
     by_split = {
-        name: _numbered(f"{name}, entry", entries) if isinstance(entries, list) else _by_id(entries, item_id, captions)
+        name: numbered(f"{name}, entry", entries) if isinstance(entries, list) else _by_id(entries, item_id, captions)
         for name, entries in value.items()
     }
     are_lists = any(isinstance(entries, list) for entries in value.values())
@@ -146,10 +151,6 @@ def json_splits(path: Path, item_id: str, captions: Sequence[str]) -> dict[str, 
 
 
 _LABELS = '; labels of clips: [{"item_id": ..., "label": ...}, ...]'
-
-
-def _numbered(what: str, entries: Iterable[object]) -> Rows:
-    return [(f"{what} {number}", entry) for number, entry in enumerate(entries)]
 
 
 def _by_id(value: object, item_id: str, captions: Sequence[str]) -> Rows | None:
@@ -174,20 +175,17 @@ def _sentences_by_split(videos: Iterable[object], sentences: Iterable[object]) -
     """The sentences of MSR-VTT's own file by the splits of their videos; by "" where videos have none."""
     splits = {str(video.get("video_id")): video.get("split") for video in videos if isinstance(video, dict)}
     by_split: dict[str, list[tuple[AnnotationPlace, object]]] = {}
-    for where, sentence in _numbered("sentence", sentences):
+    for where, sentence in numbered("sentence", sentences):
         split = splits.get(str(sentence.get("video_id"))) if isinstance(sentence, dict) else None
         by_split.setdefault(split if isinstance(split, str) else "", []).append((where, sentence))
     return dict(by_split)
 
 
 def _json(path: Path) -> Any:
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise AnnotationError(f"{path} cannot be read: {error.strerror}") from error
-    if size > _MOST_JSON_BYTES:
-        raise AnnotationError(f"{path} is larger than {_MOST_JSON_BYTES // 1024**2} MiB, the most a JSON file may have")
     with _opened(path, "") as file:
+        if os.fstat(file.fileno()).st_size > _MOST_JSON_BYTES:
+            most = _MOST_JSON_BYTES // 1024**2
+            raise AnnotationError(f"{path} is larger than {most} MiB, the most a JSON file may have")
         try:
             return json.load(file, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
@@ -209,7 +207,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def json_lines(path: Path) -> Iterator[tuple[AnnotationPlace, object]]:
+def json_lines(path: Path) -> Rows:
     """The places and values of a file of JSON lines. At its end, an error names all lines that are not JSON."""
     shown = []
     problems = 0
@@ -229,15 +227,13 @@ OF_ANOTHER_TABLE = ". A table of your own is read by `adapter: folder`"
 """What helps where a published dataset's columns are missing."""
 
 
-def table(
-    path: Path, required: Collection[str], delimiter: str = ",", way_out: str = OF_ANOTHER_TABLE
-) -> Iterator[tuple[AnnotationPlace, object]]:
+def table(path: Path, required: Collection[str], way_out: str = OF_ANOTHER_TABLE) -> Rows:
     """The lines and rows of a table with a header; a row is a dict from column to text.
 
-    A row that is too short lacks its last columns; one that is too long has the surplus fields under None. `way_out`
-    ends the message about a missing column.
+    Tabs separate the fields of a .tsv file, commas those of others. A row that is too short lacks its last columns; one
+    that is too long has the surplus fields under None. `way_out` ends the message about a missing column.
     """
-    with _csv_reader(path, delimiter) as reader:
+    with _csv_reader(path) as reader:
         header: list[str | None] = [*next(reader, [])]
         check_header(path, required, header, way_out)
         for fields in reader:
@@ -248,18 +244,14 @@ def table(
                 yield reader.line_num, row
 
 
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
-
-
 def columns_of(path: Path) -> list[str]:
     """The columns of a .csv, .tsv or .parquet file that have a name; none of JSON, and of other files.
 
     Raises `AnnotationError` where two have the same name.
     """
-    kind = path.suffix.lower()
-    if kind not in (*_SEPARATORS, ".parquet"):
+    if path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
         return []
-    every = parquet_header(path) if kind == ".parquet" else header(path, _SEPARATORS[kind])
+    every = header(path)
     names = [name for name in every if name]
     check_header(path, names, every)
     return names
@@ -269,10 +261,9 @@ def rows_of(
     path: Path,
     required: Collection[str],
     *,
-    item_id: str,
-    captions: Sequence[str],
+    item_id: str = "",
+    captions: Sequence[str] = (),
     split: str | None = None,
-    lists: Collection[str] = (),
     further: Collection[str] = (),
     way_out: str = "",
 ) -> Rows:
@@ -281,10 +272,10 @@ def rows_of(
     Raises `AnnotationError`.
     """
     kind = path.suffix.lower()
-    if kind in _SEPARATORS:
-        return table(path, required, _SEPARATORS[kind], way_out)
+    if kind in (".csv", ".tsv"):
+        return table(path, required, way_out)
     if kind == ".parquet":
-        return parquet(path, required, lists, way_out, further)
+        return parquet(path, required, way_out, further)
     if kind == ".jsonl":
         return json_lines(path)
     if kind == ".json":
@@ -294,17 +285,20 @@ def rows_of(
     )
 
 
-def header(path: Path, delimiter: str = ",") -> list[str]:
-    """The names of a table's columns."""
-    with _csv_reader(path, delimiter) as reader:
+def header(path: Path) -> list[str]:
+    """The names of the columns of a table, of Parquet or of text."""
+    if path.suffix.lower() == ".parquet":
+        with _parquet_file(path) as file:
+            return list(file.schema_arrow.names)
+    with _csv_reader(path) as reader:
         return next(reader, [])
 
 
 @contextmanager
-def _csv_reader(path: Path, delimiter: str) -> Iterator[_csv.Reader]:
+def _csv_reader(path: Path) -> Iterator[_csv.Reader]:
     csv.field_size_limit(_MOST_FIELD)
     with _opened(path, "") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
         try:
             yield reader
         except csv.Error as error:
@@ -338,51 +332,35 @@ def of_separator(header: Sequence[str | None]) -> str:
     return f", in which {separator!r} separates the fields" if separator else ""
 
 
-def parquet(
-    path: Path, required: Collection[str], lists: Collection[str] = (), way_out: str = "", further: Collection[str] = ()
-) -> Iterator[tuple[AnnotationPlace, object]]:
+def parquet(path: Path, required: Collection[str], way_out: str = "", further: Collection[str] = ()) -> Rows:
     """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required and the further columns.
 
-    The columns `lists` may hold lists of texts, or of numbers, also of several per item. Of the `further` columns those
-    are left out that hold bytes, as pictures are, or records.
+    Of the `further` columns those are left out that hold bytes, as pictures are, or records.
     """
     with _parquet_file(path) as file:
         check_header(path, required, file.schema_arrow.names, way_out)
-        _check_kinds(path, required, lists, file.schema_arrow)
-        number = 0
         plain = [name for name in further if name not in required and _is_plain(file.schema_arrow.field(name).type)]
-        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=[*required, *plain]):
-            for row in batch.to_pylist():
-                yield f"row {number}", row
-                number += 1
-
-
-def parquet_header(path: Path) -> list[str]:
-    """The names of a Parquet table's columns."""
-    with _parquet_file(path) as file:
-        return list(file.schema_arrow.names)
+        rows = (
+            row
+            for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=[*required, *plain])
+            for row in batch.to_pylist()
+        )
+        for number, row in enumerate(rows):
+            yield f"row {number}", row
 
 
 @contextmanager
-def _parquet_file(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
+def _parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, **options) as file:
+        with path.open("rb") as stream, pq.ParquetFile(stream) as file:
             yield file
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise AnnotationError(f"{path}: {_REASONS[type(error)]}") from None
     except (OSError, pa.ArrowException) as error:
+        if isinstance(error, OSError) and error.strerror:  # the system's; Arrow has its own of this type
+            raise _unreadable(path, error) from error
         raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}; write it again, or as .csv") from error
-
-
-_REASONS = {
-    FileNotFoundError: "no such file",
-    IsADirectoryError: "a directory, and no file",
-    PermissionError: "not readable",
-}
-"""Arrow's own messages call each of these no Parquet file."""
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -392,89 +370,3 @@ def _is_plain(kind: pa.DataType) -> bool:
         kind = kind.value_type
     holds_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
     return not (pa.types.is_nested(kind) or holds_bytes)
-
-
-def _check_kinds(path: Path, required: Collection[str], lists: Collection[str], schema: pa.Schema) -> None:
-    """Raise `AnnotationError` for a column that holds anything but texts or numbers, or lists of them."""
-    import pyarrow as pa
-
-    for name in required:
-        kind = schema.field(name).type
-        depth = 0
-        while isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
-            kind, depth = kind.value_type, depth + 1
-        most = 0 if name not in lists else 2 if pa.types.is_floating(kind) or pa.types.is_integer(kind) else 1
-        if depth > most or pa.types.is_nested(kind):
-            held = cut(str(schema.field(name).type))
-            raise AnnotationError(
-                f"{path}: the column {short(name)} holds {held}, not texts or numbers: name another in `columns`"
-            )
-
-
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-def checked(
-    collector: Collector,
-    rows: Iterable[tuple[AnnotationPlace, object]],
-    item_id: str,
-    texts: Sequence[str],
-    others: Sequence[str] = (),
-    *,
-    caption: str,
-) -> Iterator[tuple[AnnotationPlace, _Fields]]:
-    """The rows that follow the format; the rest is rejected. The column `item_id` names a row in messages.
-
-    A row must have the columns `texts`, which become str, and the columns `others`. A number may be an id, but no
-    `caption`, which is one of `texts`.
-    """
-    for where, row in rows:
-        try:
-            fitting = checked_row(row, texts, others, caption)
-        except ValueError as error:
-            name = row.get(item_id) if isinstance(row, dict) else None
-            collector.reject_malformed(where, name if isinstance(name, str) else "", str(error))
-        else:
-            yield where, fitting
-
-
-def checked_row(row: object, texts: Sequence[str], others: Sequence[str], caption: str) -> _Fields:
-    """A row that has the columns, as `checked` yields it. Raises `ValueError` for others."""
-    if not isinstance(row, dict):
-        raise ValueError(f"an object is expected, not a {type(row).__name__}")
-    if None in row:  # surplus fields, from an unquoted comma: the caption would be cut there
-        number = len(row) - 1
-        raise ValueError(
-            f"{number + len(row[None])} fields, where the header has {number}: put a text with commas in quotes"
-        )
-    if lacking := [key for key in (*texts, *others) if key not in row]:
-        raise ValueError(f"no {' or '.join(map(short, lacking))}")
-    for key in texts:
-        if type(row[key]) is not str:
-            row[key] = _as_text(key, row[key], numbers=key != caption)
-    return row
-
-
-def _as_text(key: str, value: object, *, numbers: bool) -> str:
-    if value is None or value != value:  # an empty field of a Parquet table is null or NaN
-        return ""
-    if isinstance(value, bool) or not isinstance(value, (str, int, float) if numbers else str):
-        raise ValueError(f"{short(key)} must be text, not a {type(value).__name__}")
-    if isinstance(value, float) and value.is_integer():  # as pandas holds whole numbers in a column with a gap
-        return str(int(value))
-    return str(value)
-
-
-def seconds(value: object) -> float | None:
-    """A time in seconds; None where the field is empty. Raises `ValueError`."""
-    if value is None or value != value or (isinstance(value, str) and not value.strip()):
-        return None
-    try:
-        number = float(value) if isinstance(value, SupportsFloat | str) and not isinstance(value, bool) else math.nan
-    except (ValueError, OverflowError):
-        number = math.nan
-    if not abs(number) <= _LONGEST_S:
-        raise ValueError(
-            f"{short(value)} is not a number of seconds, at most {_LONGEST_S:,.0f}: write 83.5, not 1:23.5"
-        )
-    return number

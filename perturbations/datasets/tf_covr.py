@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from perturbations.datasets.adapter_registry import Adapter, Dataset
-from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_by, further_files, read
+from perturbations.datasets.adapter_registry import Adapter
+from perturbations.datasets.composed_table import ComposedTable, QueryColumns, entries_by, read
 
 _COLUMNS = QueryColumns(source="query_video", targets="target_videos_ids", instruction="modification")
 _FIRST = "target_video"
@@ -24,10 +24,6 @@ class TfCovr(ComposedTable):
     )
 
 
-def _gallery(dataset: Dataset) -> str:
-    return "global_targets" if getattr(dataset, "variant", None) == "paper" else "global_target_rows"
-
-
 ADAPTER = Adapter(
     name="tf_covr",
     title="TF-CoVR",
@@ -37,7 +33,6 @@ ADAPTER = Adapter(
     published="180,000 triplets, 3.9 targets per query",
     settings=TfCovr,
     queries=partial(entries_by, _COLUMNS, others=["query_id", _FIRST], first_target=_FIRST, ids_repeat=True),
-    further_files=further_files,
-    gallery=_gallery,
+    gallery=lambda dataset: "global_targets" if dataset.variant == "paper" else "global_target_rows",
     read=read,
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, short
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, split_of
+from perturbations.datasets.fields import checked, seconds
 from perturbations.datasets.listing import AnnotationPlace, Collector, Item
-from perturbations.datasets.parsing import checked, seconds, table, whole_json
+from perturbations.datasets.parsing import Rows, table, whole_json
 
 _EXTENSIONS = (".mp4", ".mkv", ".webm")
 
@@ -48,7 +49,7 @@ def _plain(number: float) -> str:
 
 def _table(path: Path, collector: Collector) -> Iterator[tuple[AnnotationPlace, str, list[object], str]]:
     texts, times = ("video_id", "text"), ("start", "end")
-    for where, row in checked(collector, table(path, (*texts, *times)), "video_id", texts, times, caption="text"):
+    for where, row in checked(collector, table(path, (*texts, *times)), texts, times, caption="text"):
         yield where, row["video_id"], [row["start"], row["end"]], row["text"]
 
 
@@ -63,11 +64,11 @@ def _official(path: Path, split: str, collector: Collector) -> Iterator[tuple[An
         if not isinstance(clips, list):
             collector.reject_malformed(f"database.{video}", video, "no list 'annotations'")
             continue
-        rows: Iterable[tuple[AnnotationPlace, object]] = (
+        rows: Rows = (
             (f"database.{video}.annotations[{number}]", {**clip, "video": video} if isinstance(clip, dict) else clip)
             for number, clip in enumerate(clips)
         )
-        for where, row in checked(collector, rows, "video", ("sentence",), ("segment",), caption="sentence"):
+        for where, row in checked(collector, rows, ("video", "sentence"), ["segment"], caption="sentence"):
             segment = row["segment"]
             pair = isinstance(segment, list) and len(segment) == 2
             yield where, video, segment if pair else [segment, None], row["sentence"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from perturbations.datasets.adapter_registry import Adapter, Dataset, FamilyMember
+from perturbations.datasets.adapter_registry import Adapter, Dataset
 from perturbations.datasets.listing import Collector, Item
 from perturbations.demo import film
 
@@ -19,14 +19,14 @@ class Demo(Dataset):
     )
 
 
-def _families(dataset: Dataset) -> list[FamilyMember]:
+def families(dataset: Dataset) -> list[film.FamilyMember]:
     """The members of the scenes' families; none where the scenes differ in every respect."""
     return film.families(dataset.clips) if isinstance(dataset, Demo) and dataset.families else []
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """The package's own scenes."""
-    members = _families(dataset)
+    members = families(dataset)
     scenes = [(member.item_id, member.caption) for member in members] or film.items(dataset.clips)
     for item_id, text in scenes:
         collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (text.strip(),), where=item_id))
@@ -42,6 +42,5 @@ ADAPTER = Adapter(
     takes=("clips",),
     settings=Demo,
     synthetic=(film.WIDTH, film.HEIGHT, film.NUM_FRAMES),
-    families=_families,
     read=read,
 )

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ConfigError
-from perturbations.datasets.adapter_registry import FamilyMember
 
 FPS, NUM_FRAMES = 24, 72
 HEIGHT, WIDTH = 240, 320
@@ -112,7 +111,7 @@ _OBJECTS: dict[str, list[tuple[str, _Polygon]]] = {
     ],
 }
 """The parts of each object: a tone, and a polygon of radius 1000 around the object's centre."""
-_COLOURS: dict[str, _Colour] = {
+COLOURS: dict[str, _Colour] = {
     "red": (222, 52, 52),
     "yellow": (252, 206, 46),
     "blue": (48, 108, 222),
@@ -260,13 +259,13 @@ _MOTIONS = (
     "rises slowly",
     "falls slowly",
 )
-_KINDS = (tuple(_SIZES), tuple(_COLOURS), _MOTIONS, tuple(_PLACES), tuple(_OBJECTS))
+_KINDS = (tuple(_SIZES), tuple(COLOURS), _MOTIONS, tuple(_PLACES), tuple(_OBJECTS))
 _COUNTS = tuple(map(len, _KINDS))
 _COMBINATIONS = math.prod(_COUNTS)
 _STRIDE = 9461  # coprime to the number of combinations, and chosen so that neighbours differ in every respect
 
 
-def _scene(index: int) -> tuple[str, ...]:
+def scene(index: int) -> tuple[str, ...]:
     """Size, colour, motion, place and object of scene `index`; those of the first 11,520 scenes differ."""
     chosen = np.unravel_index(index * _STRIDE % _COMBINATIONS, _COUNTS)
     return tuple(names[number] for names, number in zip(_KINDS, chosen, strict=True))
@@ -279,7 +278,7 @@ def item_id(index: int) -> str:
 
 def caption(index: int) -> str:
     """The caption of scene `index`."""
-    size, colour, motion, place, thing = _scene(index)
+    size, colour, motion, place, thing = scene(index)
     return f"a {size} {colour} {thing} {motion} {place}"
 
 
@@ -289,6 +288,21 @@ def items(clips: int) -> list[tuple[str, str]]:
     An item does not depend on `clips`. All captions are distinct up to 11520 clips.
     """
     return [(item_id(index), caption(index)) for index in range(clips)]
+
+
+class FamilyMember(NamedTuple):
+    """A clip of a family, whose clips differ in their motion or colour alone, and its caption, which names both.
+
+    A family's clips follow each other, as if they were parts of one video.
+    """
+
+    item_id: str
+    caption: str
+    family: int
+    motion: str
+    colour: str
+    start_s: float
+    end_s: float
 
 
 def families(clips: int) -> list[FamilyMember]:
@@ -303,17 +317,17 @@ def families(clips: int) -> list[FamilyMember]:
             return members[:clips]
         dice = RandomState(number)
         size, place, thing = (dice.randint(len(names)) for names in (_SIZES, _PLACES, _OBJECTS))
-        motions, colours = dice.permutation(len(_MOTIONS))[:4], dice.permutation(len(_COLOURS))[:2]
+        motions, colours = dice.permutation(len(_MOTIONS))[:4], dice.permutation(len(COLOURS))[:2]
         family = {
             _index(size, colour, motion, place, thing): (motion, colour) for motion in motions for colour in colours
         }
         if not family.keys() & taken:
             taken |= family.keys()
             count = len(members) // FAMILY
-            for row, (scene, (motion, colour)) in enumerate(family.items()):
-                names = _MOTIONS[motion], list(_COLOURS)[colour]
+            for row, (index, (motion, colour)) in enumerate(family.items()):
+                names = _MOTIONS[motion], list(COLOURS)[colour]
                 times = row * SECONDS_LONG, (row + 1) * SECONDS_LONG
-                members.append(FamilyMember(item_id(scene), caption(scene), count, *names, *times))
+                members.append(FamilyMember(item_id(index), caption(index), count, *names, *times))
     raise ConfigError(f"a dataset of the adapter demo has clips: {clips}; with families: true there are {len(members)}")
 
 
@@ -321,14 +335,14 @@ _MOST_FAMILIES = 5_000
 
 
 def _index(*content: int) -> int:
-    """The scene with this content: `_scene` backwards."""
+    """The scene with this content: `scene` backwards."""
     number = int(np.ravel_multi_index(content, _COUNTS))
     return number * pow(_STRIDE, -1, _COMBINATIONS) % _COMBINATIONS
 
 
 def _placed(index: int, t: int) -> list[NDArray[np.int32]]:
     """The points of each part of the object in frame `t`, int32 (n, 2) in sixteenths of a pixel."""
-    size, _, motion, _, name = _scene(index)
+    size, _, motion, _, name = scene(index)
     dice = RandomState(index)
     phase, aside = dice.randint(0, 360), dice.randint(-36, 37)
     radius, done, beat = _SIZES[size] * _PIXEL, t * 1024 // (NUM_FRAMES - 1), t % 24
@@ -362,10 +376,10 @@ def frames(index: int, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterator
 
     `positions` are the frames that are drawn, of 72.
     """
-    _, colour, _, place, name = _scene(index)
+    _, colour, _, place, name = scene(index)
     far, near = _backdrop(_PLACES[place], RandomState(index))
     far, near, mask = map(np.ascontiguousarray, (far[..., :3], near[..., :3], near[..., 3]))
-    tones = _tones_of(_COLOURS[colour])
+    tones = _tones_of(COLOURS[colour])
     for t in positions:
         far_x, near_x = _FAR_PAN * t // (NUM_FRAMES - 1), _NEAR_PAN * t // (NUM_FRAMES - 1)
         frame = far[:, far_x : far_x + WIDTH].copy()

@@ -26,33 +26,28 @@ class Backbone:
         name: the `model_type` of a folder's config.json.
         title: its name in tables.
         source: where the architecture comes from.
-        place: backbones are listed by ascending place.
         model_class: the class of transformers that loads the weights.
-        image_processor: the class of transformers whose settings the folder's preprocessor_config.json holds.
         example: the name of published weights.
         reads: the token whose output is a text's feature.
         masks_padding: whether a text is padded to the longest of its batch and the padding masked; otherwise every text
             is padded to the maximum length, and the padding is not masked.
         places_follow_padding: whether the first token's position is the id after the padding's, as in XLM-R.
-        own_pass: whether frames take the faster pass of `tta.towers` where the model is large.
         whole_videos: whether it gives one feature per video, of as many frames as its configuration says; otherwise one
             per frame.
-        openai_checkpoints: whether a fine-tuned checkpoint may have OpenAI's names, as CLIP4Clip's have.
+        also: for the documentation, what else it has: the faster pass of `tta.towers` for frames of large models, or
+            fine-tuned checkpoints under OpenAI's names, as CLIP4Clip's are.
     """
 
     name: str
     title: str
     source: str
-    place: int
     model_class: str
-    image_processor: str
     example: str
     reads: _Reads = "first"
     masks_padding: bool = True
     places_follow_padding: bool = False
-    own_pass: bool = False
     whole_videos: bool = False
-    openai_checkpoints: bool = False
+    also: str = ""
 
 
 _OWN = (
@@ -61,22 +56,17 @@ _OWN = (
         name="clip",
         title="CLIP",
         source="Radford et al., ICML 2021",
-        place=0,
         model_class="CLIPModel",
-        image_processor="CLIPImageProcessor",
         example="openai/clip-vit-base-patch32",
         reads="end",
-        own_pass=True,
-        openai_checkpoints=True,
+        also="a faster pass of frames, OpenAI's checkpoints",
     ),
     # MetaCLIP 2: CLIP trained on 329 languages; its text transformer is read at the end of the text.
     Backbone(
         name="metaclip_2",
         title="MetaCLIP 2",
         source="Chuang et al., NeurIPS 2025",
-        place=5,
         model_class="MetaClip2Model",
-        image_processor="CLIPImageProcessor",
         example="facebook/metaclip-2-worldwide-huge-quickgelu",
         reads="end",
     ),
@@ -85,9 +75,7 @@ _OWN = (
         name="blip",
         title="BLIP",
         source="Li et al., ICML 2022",
-        place=10,
         model_class="BlipForImageTextRetrieval",
-        image_processor="BlipImageProcessor",
         example="Salesforce/blip-itm-base-coco",
     ),
     # SigLIP: CLIP's towers with attention pooling of images; texts are padded to the full length without a mask.
@@ -96,9 +84,7 @@ _OWN = (
         name="siglip",
         title="SigLIP",
         source="Zhai et al., ICCV 2023",
-        place=20,
         model_class="SiglipModel",
-        image_processor="SiglipImageProcessor",
         example="google/siglip-base-patch16-224",
         reads="last",
         masks_padding=False,
@@ -108,9 +94,7 @@ _OWN = (
         name="altclip",
         title="AltCLIP",
         source="Chen et al., ACL Findings 2023",
-        place=30,
         model_class="AltCLIPModel",
-        image_processor="CLIPImageProcessor",
         example="BAAI/AltCLIP",
         places_follow_padding=True,
     ),
@@ -119,9 +103,7 @@ _OWN = (
         name="chinese_clip",
         title="Chinese-CLIP",
         source="Yang et al., arXiv 2211.01335",
-        place=40,
         model_class="ChineseCLIPModel",
-        image_processor="ChineseCLIPImageProcessor",
         example="OFA-Sys/chinese-clip-vit-base-patch16",
     ),
     # X-CLIP: CLIP whose frames exchange messages, pooled by a transformer over frames; one feature per video.
@@ -130,9 +112,7 @@ _OWN = (
         name="xclip",
         title="X-CLIP",
         source="Ni et al., ECCV 2022",
-        place=44,
         model_class="XCLIPModel",
-        image_processor="VideoMAEImageProcessor",
         example="microsoft/xclip-base-patch32",
         reads="end",
         whole_videos=True,
@@ -142,9 +122,7 @@ _OWN = (
         name="videoprism",
         title="VideoPrism",
         source="Zhao et al., ICML 2024",
-        place=46,
         model_class="VideoPrismClipModel",
-        image_processor="LlavaOnevisionVideoProcessor",
         example="google/videoprism-lvt-base-f16r288",
         reads="last",
         whole_videos=True,
@@ -154,12 +132,11 @@ _OWN = (
 
 @plugins.cached
 def backbones() -> dict[str, Backbone]:
-    """Every backbone by its name, in the order of tables."""
+    """Every backbone by its name, in the order of tables: this package's, then those from outside."""
     brought = plugins.load_all(_GROUP, {}, "BACKBONE", Backbone)
     if twice := [entry.name for entry in _OWN if entry.name in brought]:
         raise RegistryError(f"a file of `plugins` declares {twice[0]!r}, which there is already: give it another name")
-    in_order = sorted((*_OWN, *brought.values()), key=lambda entry: (entry.place, entry.name))
-    return {entry.name: entry for entry in in_order}
+    return {entry.name: entry for entry in _OWN} | dict(sorted(brought.items()))
 
 
 def code(name: str) -> str | None:

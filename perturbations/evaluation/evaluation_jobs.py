@@ -23,10 +23,10 @@ from perturbations.manifest import manifest_paths
 
 if TYPE_CHECKING:
     from perturbations.evaluation.models.encoder_loading import LoadedBackbone
+    from perturbations.evaluation.page.page_tables import Section
     from perturbations.evaluation.plan.planned_runs import Modality
     from perturbations.evaluation.result_rows import Run
     from perturbations.evaluation.run.retrieval_of_scenario import CandidateRow, Clean
-    from perturbations.tta.gallery import Gallery
 
 
 def gallery(
@@ -96,54 +96,57 @@ def evaluate(
     `banks` are the datasets of banks, by name; `ways` of composed retrieval those to use queries.
     """
     need_models()
+    from perturbations.composed import manifests
     from perturbations.evaluation.composed import composed_jobs
-    from perturbations.evaluation.plan import planned_runs
+    from perturbations.evaluation.features.feature_reading import StoredFeatures
+    from perturbations.evaluation.plan import composed_runs, planned_runs
     from perturbations.evaluation.result_rows import RANKS, RESULTS, from_settings
-    from perturbations.evaluation.run import query_encoding, runner
-    from perturbations.evaluation.run.run_journal import other_journals
+    from perturbations.evaluation.run import query_encoding, retrieval_of_scenario, runner
     from perturbations.manifest import files
 
     planned = from_settings(runs)
     clean = clean_rows(sources, captions, rejected)
     loaded = load_model(model, device)
     settings = {name: model[name] for name in ("revision", "files") if name in model}
-    first, journal = planned[0], manifest_paths.journal_of(results)
-    job: runner.EvaluationJob | composed_jobs.ComposedJob
-
-    def encoded(dataset: str, modality: Modality) -> Gallery:
-        return query_encoding.read(
+    first = planned[0]
+    held = {
+        name: query_encoding.read(
             Path(manifest_paths.at("encoded", dataset=dataset, model=first.model_key, modality=modality)),
             loaded,
             modality,
         )
-
+        for name, (dataset, modality) in planned_runs.features_of(planned, banks or {}).items()
+    }
+    job: runner.EvaluationJob | composed_jobs.ComposedJob
     if ways is None:
-        kinds = {"bank": planned_runs.asks(first.direction), "gallery_bank": planned_runs.answers(first.direction)}
         job = runner.EvaluationJob(
             loaded,
             clean,
-            {name: encoded(first.dataset, name) for name in planned_runs.encoded_of(planned)},
+            {name: held[name] for name in planned_runs.MODALITIES if name in held},
             _perturbed_rows(clean),
-            banks={name: encoded(dataset, kinds[name]) for name, dataset in (banks or {}).items()},
+            banks={name: held[name] for name in banks or {}},
             settings=settings if top_k is None else {**settings, "top_k": top_k},
             top_k=top_k,
             reader=reader,
         )
     else:
-        from perturbations.composed import manifests
-        from perturbations.evaluation.features.feature_reading import StoredFeatures
-        from perturbations.evaluation.plan import composed_runs
-        from perturbations.evaluation.run import retrieval_of_scenario
-
-        how = json.loads(first.parameters or "{}")
-        split = manifests.read(Path(manifest_paths.folder("composed_queries", dataset=first.dataset)))
-        split_sha256 = digest([storage.sha256(Path(path)) for path in composed_runs.split_files(first.dataset)])
-        of_clips = encoded(first.dataset, "middle" if how["frames"] == "middle" else "clips")
+        (of_clips,) = held.values()
         ids = tuple(map(retrieval_of_scenario.id_of, retrieval_of_scenario.usable(clean.sources, clean, "clips")))
-        features = StoredFeatures(Path(), ids, query_encoding.vectors(of_clips))
-        about = {**settings, **how, "model": first.model, "num_frames": first.num_frames}
-        job = composed_jobs.ComposedJob(loaded, split, features, ways, about, reader, split_sha256)
-    rows, of_ranks = job.evaluate(planned, journal, other_journals(journal))
+        job = composed_jobs.ComposedJob(
+            loaded,
+            manifests.read(Path(manifest_paths.folder("composed_queries", dataset=first.dataset))),
+            StoredFeatures(Path(), ids, query_encoding.vectors(of_clips)),
+            ways,
+            {
+                **settings,
+                **json.loads(first.parameters or "{}"),
+                "model": first.model,
+                "num_frames": first.num_frames,
+            },
+            reader,
+            digest([storage.sha256(Path(path)) for path in composed_runs.split_files(first.dataset)]),
+        )
+    rows, of_ranks = job.evaluate(planned, manifest_paths.journal_of(results))
     files.write(results, RESULTS, rows)
     files.write(ranks, RANKS, of_ranks)
 
@@ -167,13 +170,12 @@ def _perturbed_rows(clean: Clean) -> Callable[[Run, Modality], tuple[list[Candid
             draw_of = "" if order_of(run.seed) == LISTED else order_of(run.seed)
             drawn = mixes.drawn(run.mix, read_videos(videos), clean.sources, draw_of, batches)
             return [*drawn], storage.sha256(videos)
-        pair = run.perturbation, run.severity
-        if modality == "captions" and run.text_perturbation is not None:
-            pair = run.text_perturbation, run.text_severity
         if run.mix is not None:
             parts = [Path(manifest_paths.at(run.mix, **names))]
         else:
-            parts = retrieval_of_scenario.parts_of(run.dataset, modality, run.suite, *pair)
+            half = planned_runs.halves(run)[planned_runs.MODALITIES.index(modality)]
+            assert half is not None
+            parts = retrieval_of_scenario.parts_of(run.dataset, modality, *half)
         rows = [row for part in parts for row in files.read_part(part, files.kind_of(part))]
         return rows, digest(list(map(storage.sha256, parts)))
 
@@ -215,9 +217,12 @@ def results_page(
     results: Sequence[Path],
     ranks: Sequence[Path],
     page: Path,
-    answers: Sequence[Path] = (),
+    answers: Sequence[Section] = (),
 ) -> None:
-    """Write the page of results, with what the corpora of `datasets` left out, and beside it its tables."""
+    """Write the page of results, with what the corpora of `datasets` left out, and beside it its tables.
+
+    `answers` are the sections of answers to questions.
+    """
     from perturbations.evaluation.page import evaluation_page as pages
 
     def of(kind: str) -> list[Path]:

@@ -12,7 +12,7 @@ from perturbations.base.records import digest
 from perturbations.manifest import manifest_paths
 from perturbations.manifest.rows import CaptionRow, RowKind, SourceRow
 
-_Side = Literal["none", "query", "gallery", "both"]
+Side = Literal["none", "query", "gallery", "both"]
 """What is perturbed: nothing (clean results), the queries, the gallery, or both."""
 
 WHOLE_GALLERY = "dataset"
@@ -98,7 +98,7 @@ class Run:
     mix: str | None = None
     share: float | None = None
     direction: Literal["v2t", "t2v", "composed"]
-    side: _Side
+    side: Side
     model: str
     model_key: str
     method: str
@@ -242,7 +242,6 @@ _RUN_KEY = (
     *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
     *("gallery_name", "model", "method", "parameters", "seed"),
 )
-_FOLDER = "manifests/{dataset}/{kind}/{model}"
 
 
 def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, object]) -> Iterator[str]:
@@ -255,7 +254,7 @@ def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, o
     from perturbations.manifest.companions import companion
     from perturbations.manifest.rows import CAPTIONS, SOURCES
 
-    tree = manifest_paths.in_tree(locations.lying(path))
+    tree = manifest_paths.in_tree(locations.path_in_tree(path))
     kind, fields = (tree and manifest_paths.place_of(tree[1].as_posix())) or ("", {})
     if tree is None or kind != "results":
         return
@@ -276,23 +275,13 @@ def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, o
             yield f"{others:,} of {len(rows):,} results are of no part in {manifest_paths.WORK}/: of another evaluation"
 
 
-_RENAMED = {"pretrained": "which is `model` since 1.0, where `model` held what is `pooling` now: evaluate again"}
+RESULTS = RowKind("results", ResultRow, _RUN_KEY, contradictions=_contradictions)
+RANKS = RowKind("ranks", RankRow, (*_RUN_KEY, "query_id"))
 
-RESULTS = RowKind(
-    "results",
-    ResultRow,
-    _RUN_KEY,
-    files={"results": f"{_FOLDER}/results.parquet"},
-    renamed=_RENAMED,
-    contradictions=_contradictions,
-)
-RANKS = RowKind(
-    "ranks",
-    RankRow,
-    (*_RUN_KEY, "query_id"),
-    files={"ranks": f"{_FOLDER}/ranks.parquet"},
-    renamed=_RENAMED,
-)
+
+def kinds() -> list[RowKind[Any]]:
+    """The kinds of manifests of evaluations."""
+    return [RESULTS, RANKS]
 
 
 # --- runs of a job as its settings ------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ What the card says is what the manifest knows of the corpus, and the terms that 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +76,16 @@ def lost(corpus: ExportedCorpus) -> str:
 
 def finish(
     corpus: ExportedCorpus,
-    written: Collection[Path],
     configs: Sequence[Mapping[str, Any]],
     paragraphs: Sequence[str],
     features: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Delete what an earlier export left, list what is not in this one, and write its card.
+    """List what is not in an export, and write its card.
 
     The card has the configurations (`config`), the paragraphs, and the body of the corpus's own card where it has one.
     `features` are those of all configurations for `datasets`; none lets the library read them from the files.
     """
-    export_folder.finish(corpus.request.output, written, corpus.left_out)
+    export_folder.finish(corpus.request.output, corpus.left_out)
     request, manifest = corpus.request, corpus.request.manifest
     front = _front(corpus, configs, features)
     counted = shown.plural(corpus.count, {"queries": "query"}.get(corpus.records, corpus.in_words(corpus.records)[:-1]))
@@ -115,7 +114,7 @@ def finish(
         *cited,
         *_body(manifest.with_name(manifest_paths.name("card"))),
     ]
-    storage.write_text_if_changed(request.output / manifest_paths.name("card"), "\n".join(lines) + "\n")
+    storage.write_text(request.output / manifest_paths.name("card"), "\n".join(lines) + "\n")
 
 
 def _front(

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +68,8 @@ _TYPES = {
 def write(corpus: ExportedCorpus, records: Mapping[str, Sequence[Path]], videos: Sequence[str] = ()) -> None:
     """Describe the tables of each record set, by its name, and the videos, by patterns of their paths.
 
-    The tables of a record set have one schema. The same tables give the same bytes: the date of publication is that of
-    the folder's first export. Terms that the request lacks are reported and left out.
+    The tables of a record set have one schema. The date of publication is today. Terms that the request lacks are
+    reported and left out.
     """
     request, root = corpus.request, storage.sha256(corpus.request.manifest)
     output, responsible = request.output, {**responsible_terms(corpus), **request.rai}
@@ -97,15 +96,18 @@ def write(corpus: ExportedCorpus, records: Mapping[str, Sequence[Path]], videos:
         # The corpus' own: two corpora of one version of the software differ in it, and the same corpus never does.
         "version": f"1.0.0+{root[:16]}",
         "identifier": f"sha256:{root}",
-        "datePublished": _date(output / _NAME).isoformat(),
+        "datePublished": datetime.now(UTC).date().isoformat(),
         "keywords": ["robustness", "perturbation", corpus.in_words("video-text retrieval"), "benchmark"],
         **({"inLanguage": language} if (language := card.language(corpus)) else {}),
         **{name: value for name, value in named.items() if value},
         **responsible,
         "distribution": distribution,
-        "recordSet": [_record_set(name, pq.read_schema(tables[0])) for name, tables in records.items()],
+        "recordSet": [
+            {**_named("RecordSet", name), "field": [_field(name, column) for column in pq.read_schema(tables[0])]}
+            for name, tables in records.items()
+        ],
     }
-    storage.write_text_if_changed(output / _NAME, json.dumps(described, indent=1) + "\n")
+    storage.write_text(output / _NAME, json.dumps(described, indent=1) + "\n")
 
 
 def responsible_terms(corpus: ExportedCorpus) -> dict[str, Any]:
@@ -192,13 +194,6 @@ def _lacking(corpus: ExportedCorpus, responsible: Mapping[str, Any]) -> list[str
     return lacking + [f"{name} (--rai)" for name in empty]
 
 
-def _date(path: Path) -> date:
-    """The date of publication: that of an earlier export into the folder, else today."""
-    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        return date.fromisoformat(str(json.loads(path.read_bytes())["datePublished"]))
-    return datetime.now(UTC).date()
-
-
 def _file_object(output: Path, path: Path) -> dict[str, Any]:
     name = path.relative_to(output).as_posix()
     size = {"contentSize": f"{path.stat().st_size} B", "encodingFormat": "application/x-parquet"}
@@ -208,10 +203,6 @@ def _file_object(output: Path, path: Path) -> dict[str, Any]:
 def _file_set(name: str, description: str, form: str, patterns: Sequence[str]) -> dict[str, Any]:
     described = {**_named("FileSet", name), "description": description, "encodingFormat": form}
     return {**described, "includes": patterns[0] if len(patterns) == 1 else list(patterns)}
-
-
-def _record_set(name: str, schema: pa.Schema) -> dict[str, Any]:
-    return {**_named("RecordSet", name), "field": [_field(name, column) for column in schema]}
 
 
 def _field(record_set: str, column: pa.Field) -> dict[str, Any]:

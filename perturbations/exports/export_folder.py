@@ -1,17 +1,18 @@
-"""The folder of an export: whose it is, what an earlier export left in it, and the lists of it."""
+"""The folder of an export, a new or an empty one, and the lists in it."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from perturbations import __version__
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError, OutputError
-from perturbations.exports.export_registry import LeftOut
+from perturbations.exports.export_registry import DATA, LeftOut
 from perturbations.exports.exported_corpus import ExportedCorpus
 from perturbations.manifest import files, locations, manifest_paths
 
@@ -24,8 +25,8 @@ LEFT_OUT = "left_out.csv"
 SUMS = "SHA256SUMS"
 """The list of files with their hashes, as `sha256sum -c SHA256SUMS` reads it."""
 
-DATA = "data"
-"""The folder of all exported clips and captions: what no export names is deleted from it."""
+STAGED = "staged"
+"""The folder, below `data`, of videos that are encoded to become a part of other files."""
 
 _SUM = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f]+)")
 
@@ -44,52 +45,37 @@ def check_tree(output: Path, manifest: Path) -> None:
 
 
 def claim(corpus: ExportedCorpus) -> None:
-    """Make the folder of an export, or take one of the same export.
+    """Make the folder of an export, with its marker.
 
-    Raises `OutputError` for a folder with other files or with another export, and for one that the workflow fills.
+    Raises `OutputError` for a folder that holds anything, and for one that the workflow fills.
     """
-    output, form = corpus.request.output, corpus.request.form
-    described = {"format": form, "corpus": "/".join(corpus.identity), "perturbations": __version__}
+    output = corpus.request.output
     check_tree(output, corpus.request.manifest)
     with storage.output_errors(output):
         output.mkdir(parents=True, exist_ok=True)
-        entries = list(output.iterdir())
-    leftovers = [path for path in entries if storage.is_leftover(path)]  # of a killed export
-    held = read_marker(output)
-    if not held and len(entries) > len(leftovers):
-        raise OutputError(f"{output} holds files that no export made; choose a new folder")
-    if held and [held.get(name) for name in ("format", "corpus")] != [form, described["corpus"]]:
-        other = f"{held.get('corpus')} in the format {held.get('format')}"
-        raise OutputError(f"{output} holds the export of {other[:200]!r}; choose another folder, or delete it")
-    for leftover in leftovers:
-        leftover.unlink(missing_ok=True)
-    storage.write_text_if_changed(output / MARKER, json.dumps(described, indent=1, sort_keys=True) + "\n")
+        is_empty = not any(output.iterdir())
+    if not is_empty:
+        raise OutputError(f"{output} holds files: choose a new folder, or delete what is in it")
+    about = {"format": corpus.request.form, "corpus": "/".join(corpus.identity), "perturbations": __version__}
+    storage.write_text(output / MARKER, json.dumps(about, indent=1, sort_keys=True) + "\n")
 
 
 def read_marker(output: Path) -> dict[str, object]:
-    """What the folder of an export says of it: its `format` and `corpus`; empty of a folder that is none."""
+    """The marker of an export's folder: its `format` and `corpus`. It is empty for any other folder."""
     with suppress(OSError, ValueError, RecursionError):
         about = json.loads((output / MARKER).read_bytes())
         return about if isinstance(about, dict) else {}
     return {}
 
 
-def finish(output: Path, written: Collection[Path], left_out: Iterable[LeftOut]) -> None:
-    """Delete the files below `data` that this export did not write, and list the rows without a clip."""
+def finish(output: Path, left_out: Iterable[LeftOut]) -> None:
+    """Delete the staged videos, and list the rows that are not exported, with the reasons; no list where all are."""
     import pandas as pd  # not at the top: `perturb verify` reads the marker alone
 
-    kept = {str(path) for path in written}
-    for path in sorted((output / DATA).rglob("*"), reverse=True):
-        if path.is_dir() and not path.is_symlink():
-            with suppress(OSError):
-                path.rmdir()
-        elif str(path) not in kept:
-            path.unlink(missing_ok=True)
+    shutil.rmtree(output / DATA / STAGED, ignore_errors=True)
     if lines := [[for_spreadsheets(cell) for cell in row] for row in left_out]:
         table = pd.DataFrame(lines, columns=["row", "problem"])
-        storage.write_text_if_changed(output / LEFT_OUT, table.to_csv(index=False, lineterminator="\n"))
-    else:
-        (output / LEFT_OUT).unlink(missing_ok=True)
+        storage.write_text(output / LEFT_OUT, table.to_csv(index=False, lineterminator="\n"))
 
 
 def for_spreadsheets(text: str) -> str:
@@ -98,7 +84,7 @@ def for_spreadsheets(text: str) -> str:
 
 
 def write_sums(output: Path, known: Mapping[Path, str] | None = None, *, only: Iterable[Path] = ()) -> str:
-    """List the files of an export with their hashes, or some `only`; `known` are hashes of files that are not read.
+    """List the files of an export with their hashes, or some `only`; the files of `known` hashes are not read.
 
     Returns the hash of the list itself, the export's root.
     """
@@ -108,7 +94,7 @@ def write_sums(output: Path, known: Mapping[Path, str] | None = None, *, only: I
         for path in paths
         if path.is_file() and path.name != SUMS
     }
-    storage.write_text_if_changed(output / SUMS, "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes)))
+    storage.write_text(output / SUMS, "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes)))
     return storage.sha256(output / SUMS)
 
 

@@ -17,6 +17,8 @@ from perturbations.base.errors import ConfigError, did_you_mean, short
 from perturbations.base.shown import plural
 
 MEGABYTE = 1_000_000
+DATA = "data"
+"""The folder of all exported clips and captions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,11 @@ class Request:
     url: str = ""
     rai: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def data(self) -> Path:
+        """The folder of all exported clips and captions, below `output`."""
+        return self.output / DATA
+
 
 LeftOut = tuple[str, str]
 """A row that is not exported, and why."""
@@ -66,13 +73,12 @@ LeftOut = tuple[str, str]
 
 @dataclass(frozen=True)
 class Exported:
-    """The numbers of written and of already existing videos (`noun`), and the rows that are left out, with the reasons.
+    """The number of videos (`noun`) that were written, and the rows that are left out, with the reasons.
 
     `others` is what is written beside or in place of videos, in words: "19 captions", "recipes of 15 clips".
     """
 
     written: int = 0
-    kept: int = 0
     failed: Sequence[LeftOut] = ()
     quarantined: Sequence[LeftOut] = ()
     others: str = ""
@@ -80,8 +86,8 @@ class Exported:
 
     def __str__(self) -> str:
         parts = [f"{self.others} written"] if self.others else []
-        if self.written or self.kept or not self.others:
-            parts.append(f"{plural(self.written, self.noun)} written, {self.kept:,} existed")
+        if self.written or not self.others:
+            parts.append(f"{plural(self.written, self.noun)} written")
         return ", ".join([*parts, f"{len(self.failed):,} failed, {len(self.quarantined):,} quarantined"])
 
 

@@ -6,7 +6,6 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -17,8 +16,8 @@ from perturbations.base.errors import ManifestError, short
 from perturbations.corpus.row_checks import name_of
 from perturbations.exports import export_names
 from perturbations.exports.export_registry import Exported, LeftOut, Request
-from perturbations.manifest import files, locations
-from perturbations.manifest.companions import companion, companion_path, numbered
+from perturbations.manifest import files
+from perturbations.manifest.companions import captions_of, companion, companion_path, numbered, read_clips
 from perturbations.manifest.rows import (
     CAPTIONS,
     COMPLETE,
@@ -37,7 +36,6 @@ from perturbations.manifest.rows import (
     TextRow,
     VideoRow,
 )
-from perturbations.manifest.stored_rows import stored
 from perturbations.media import profiles
 
 ListedRow = ClipRow | SourceRow
@@ -84,16 +82,16 @@ class ExportedCorpus:
         request: the request.
         about: the metadata of its manifest.
         records: what a row of the export is: "clips", "pairs", "captions" or "queries".
-        rows, clean: the rows of clips, those of one scenario one after another; the clean ones exported with them.
+        rows: the rows of clips, those of one scenario one after another.
         captions, sources: the dataset's clean captions, and its clips.
-        texts, clean_texts: the rows of perturbed captions, and the clean ones that are exported with them.
+        texts: the rows of perturbed captions.
         dataset: the dataset's name.
         suites, mixes, storages: the different ones of complete rows.
         has_pictures: whether a clip is a picture.
         keys: the names of items in files.
-        counts: the number of complete clips per scenario.
+        counts: the number of complete clips per scenario that has some.
         quarantined, failed: the rows without a clip, and the clips whose videos could not be written.
-        written, kept: the numbers of videos that were written, and that were there before.
+        written: the number of videos that were written.
         videos: the identities of the exported clips.
         count: the number of exported rows.
     """
@@ -102,11 +100,9 @@ class ExportedCorpus:
     about: Mapping[str, Any]
     records: str = "clips"
     rows: Iterable[ListedRow] = ()
-    clean: Sequence[SourceRow] = ()
     captions: Sequence[CaptionRow] = ()
     sources: Sequence[SourceRow] = ()
     texts: Sequence[TextRow] = ()
-    clean_texts: Sequence[CaptionRow] = ()
     dataset: str = ""
     suites: set[str] = field(default_factory=set)
     mixes: set[str] = field(default_factory=set)
@@ -116,28 +112,26 @@ class ExportedCorpus:
     counts: Counter[str] = field(default_factory=Counter)
     quarantined: list[LeftOut] = field(default_factory=list)
     written: int = 0
-    kept: int = 0
     failed: list[LeftOut] = field(default_factory=list)
     videos: set[tuple[str, ...]] = field(default_factory=set)
     count: int = 0
 
     def scenarios(self) -> Iterator[tuple[str, list[ExportedClip]]]:
         """The complete clips of one scenario after another, clean ones last, sorted by item."""
-        captions: dict[str, list[CaptionRow]] = defaultdict(list)
-        for caption in sorted(self.captions, key=lambda caption: numbered(caption.caption_id)):
-            captions[caption.item_id].append(caption)
+        captions = captions_of(self.captions)
         for name, rows in self.rows_by_scenario():
             of_item: dict[str, list[UsableRow]] = defaultdict(list)
             for row in filter(_is_usable, rows):
                 of_item[row.item_id].append(row)
             if of_item:
-                yield name, [self._clip(name, of_item[item_id], captions[item_id]) for item_id in sorted(of_item)]
+                yield name, [self._clip(name, of_item[own], captions.get(own, ())) for own in sorted(of_item)]
 
     def rows_by_scenario(self) -> Iterator[tuple[str, Iterable[ListedRow]]]:
-        """The rows of one scenario after another, clean ones last."""
-        return groupby(chain(self.rows, self.clean), export_names.scenario)
+        """The rows of one scenario after another, clean ones last, which may be all rows."""
+        clean = self.sources if self.request.clean and self.rows is not self.sources else ()
+        return groupby(chain(self.rows, clean), export_names.scenario)
 
-    def _clip(self, scenario: str, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]) -> ExportedClip:
+    def _clip(self, scenario: str, rows: Sequence[UsableRow], captions: tuple[CaptionRow, ...]) -> ExportedClip:
         """The clip of one item's rows, which are several of pairs only."""
         first, row = rows[0], typed_row(rows[0])
         assert isinstance(row, VideoRow | CompleteSource)
@@ -146,7 +140,7 @@ class ExportedCorpus:
             accepted = (own for own in rows if isinstance(own, MultimodalRow) and own.accepted)
             texts = sorted(accepted, key=lambda text: (export_names.scenario_of_text(text), numbered(text.caption_id)))
         mix, share = (first.mix, first.share) if isinstance(first, MixRow) else (None, None)
-        return ExportedClip(row, scenario, self.keys[row.item_id], tuple(captions), mix, share, tuple(texts))
+        return ExportedClip(row, scenario, self.keys[row.item_id], captions, mix, share, tuple(texts))
 
     def clips(self) -> Iterator[ExportedClip]:
         """The clips of all scenarios."""
@@ -157,8 +151,8 @@ class ExportedCorpus:
         for name, together in groupby(self.texts, export_names.scenario):
             if rows := [row for row in together if row.accepted]:
                 yield name, rows
-        if self.clean_texts:
-            yield export_names.CLEAN, self.clean_texts
+        if self.request.clean:
+            yield export_names.CLEAN, self.captions
 
     @property
     def left_out(self) -> list[LeftOut]:
@@ -187,7 +181,7 @@ class ExportedCorpus:
     def result(self, others: str = "") -> Exported:
         """What was written, for the command; `others` is what was beside or in place of videos."""
         failed, quarantined = tuple(self.failed), tuple(self.quarantined)
-        return Exported(self.written, self.kept, failed, quarantined, others, self.in_words("video"))
+        return Exported(self.written, failed, quarantined, others, self.in_words("video"))
 
 
 def read(
@@ -206,17 +200,19 @@ def read(
     if kind not in kinds:
         known = " or ".join(other.name for other in kinds)
         raise ManifestError(f"{path} is a manifest of {kind.name}; frames are exported from {known}")
-    about = _described(path)
-    # A large manifest's rows stay on the disk until they are needed.
-    rows = stored(files.read_rows(path, kind)).mapped(partial(locations.located, root=locations.root_of(path, about)))
-    sources = rows if kind == SOURCES else companion(path, SOURCES)
-    if request.clean and not sources:
-        raise ManifestError(f"no sources.parquet beside or above {path}, which would list the clean clips")
-    in_order = files.in_order(_BY_SCENARIO, rows) if kind == VIDEOS else rows  # other kinds are in that order
-    clean = sources if request.clean and kind != SOURCES else []
-    records = "pairs" if kind == MULTIMODAL else "clips"
-    corpus = _surveyed(ExportedCorpus(request, about, records, in_order, clean, companion(path, CAPTIONS), sources))
-    if not corpus.counts or (records == "pairs" and not any(clip.texts for clip in corpus.clips())):
+    rows = read_clips(path, kind)
+    sources = rows if kind == SOURCES else _companion(path, SOURCES, needed=request.clean)
+    corpus = _surveyed(
+        ExportedCorpus(
+            request,
+            _described(path),
+            records="pairs" if kind == MULTIMODAL else "clips",
+            rows=files.in_order(_BY_SCENARIO, rows) if kind == VIDEOS else rows,  # other kinds are in that order
+            captions=companion(path, CAPTIONS),
+            sources=sources,
+        )
+    )
+    if not corpus.counts or (kind == MULTIMODAL and not any(clip.texts for clip in corpus.clips())):
         raise ManifestError(f"{path} has no complete row to export")
     if not any_tier and (frames := sorted(name for name in corpus.storages if name.startswith("frames/"))):
         raise ManifestError(
@@ -237,12 +233,17 @@ def read_texts(request: Request, *, with_clips: bool = False) -> ExportedCorpus:
     texts = files.read_rows(path, TEXTS)
     if not any(row.accepted for row in texts):
         raise ManifestError(f"{path} has no complete row to export")
-    captions = _required(path, CAPTIONS) if request.clean else companion(path, CAPTIONS)
-    sources = _required(path, SOURCES) if with_clips else []
-    clean_texts = captions if request.clean else ()
-    suites, about = {row.suite for row in texts if row.accepted}, _described(path)
+    sources = _companion(path, SOURCES, needed=True) if with_clips else []
     corpus = ExportedCorpus(
-        *(request, about, "captions", sources, (), captions, sources, texts, clean_texts, texts[0].dataset, suites)
+        request,
+        _described(path),
+        records="captions",
+        rows=sources,
+        captions=_companion(path, CAPTIONS, needed=request.clean),
+        sources=sources,
+        texts=texts,
+        dataset=texts[0].dataset,
+        suites={row.suite for row in texts if row.accepted},
     )
     for name, rows in corpus.captions_by_scenario():
         _check_once(path, name, Counter(row.caption_id for row in rows))
@@ -252,24 +253,24 @@ def read_texts(request: Request, *, with_clips: bool = False) -> ExportedCorpus:
 def of_clean(request: Request, item_ids: set[str]) -> ExportedCorpus:
     """The corpus of these clean clips of the dataset that a manifest is of. Errors as of `read_texts`."""
     path = request.manifest
-    chosen = [row for row in _required(path, SOURCES) if row.item_id in item_ids and row.status == COMPLETE]
-    about, captions = _described(path), companion(path, CAPTIONS)
-    return _surveyed(ExportedCorpus(request, about, "queries", chosen, captions=captions))
+    sources = _companion(path, SOURCES, needed=True)
+    chosen = [row for row in sources if row.item_id in item_ids and row.status == COMPLETE]
+    captions = companion(path, CAPTIONS)
+    return _surveyed(ExportedCorpus(request, _described(path), records="queries", rows=chosen, captions=captions))
 
 
 def _described(path: Path) -> dict[str, Any]:
     """The metadata of a manifest, with the adapter and the language that its dataset's captions have."""
     captions = companion_path(path, CAPTIONS)
     of_dataset = files.read_metadata(captions) if captions else {}
-    return {name: of_dataset[name] for name in ("adapter", "language") if name in of_dataset} | files.read_metadata(
-        path
-    )
+    kept = {name: of_dataset[name] for name in ("adapter", "language") if name in of_dataset}
+    return kept | files.read_metadata(path)
 
 
-def _required(path: Path, kind: RowKind[Any]) -> Sequence[Any]:
+def _companion(path: Path, kind: RowKind[Any], *, needed: bool) -> Sequence[Any]:
     rows = companion(path, kind)
-    if not rows:
-        raise ManifestError(f"no {kind.name}.parquet of the dataset beside or above {path}, or it lists nothing")
+    if needed and not rows:
+        raise ManifestError(f"no {kind.name}.parquet beside or above {path}, or it lists nothing")
     return rows
 
 
@@ -284,14 +285,15 @@ def _surveyed(corpus: ExportedCorpus) -> ExportedCorpus:
                 incomplete[left_out(row, f"{row.status}: {row.stage}: {row.error}")] = None
                 continue
             own_ids.add(row.item_id)
-            members[_identity(row)] += 1
+            of_pair = isinstance(row, MultimodalRow) and (row.text_perturbation, row.text_severity, row.caption_id)
+            members[(row.item_id, *of_pair) if of_pair else row.item_id] += 1
             corpus.has_pictures = corpus.has_pictures or is_picture(row)
             if isinstance(row, ClipRow):
                 corpus.suites.add(row.suite)
                 corpus.storages.add(row.storage)
                 corpus.mixes |= {row.mix} if isinstance(row, MixRow) else set()
         _check_once(corpus.request.manifest, name, members)
-        corpus.counts += Counter({name: len(own_ids)})
+        corpus.counts.update({name: len(own_ids)} if own_ids else {})
         item_ids |= own_ids
     corpus.dataset = corpus.dataset or str(corpus.about.get("dataset") or corpus.request.manifest.parent.name)
     corpus.keys = export_names.keys(item_ids)
@@ -301,13 +303,6 @@ def _surveyed(corpus: ExportedCorpus) -> ExportedCorpus:
 
 def _is_usable(row: ListedRow) -> TypeGuard[UsableRow]:
     return row.status == COMPLETE and isinstance(row, ClipRow | CompleteSource)
-
-
-def _identity(row: UsableRow) -> tuple[object, ...] | str:
-    """What one row of a scenario has: its item, of pairs with the caption."""
-    if isinstance(row, MultimodalRow):
-        return row.item_id, row.text_perturbation, row.text_severity, row.caption_id
-    return row.item_id
 
 
 def _check_once(path: Path, scenario: str, members: Counter[Any]) -> None:

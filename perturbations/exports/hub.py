@@ -27,7 +27,7 @@ _FILE_NAME = pa.field("file_name", pa.string())
 def write_videos(request: Request) -> Exported:
     """Write a corpus of clips, or of pairs: each video once, and a row per caption that it is paired with.
 
-    Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do.
+    Raises `ManifestError` and `OutputError` as `exported_corpus.read` and `export_folder.claim` do.
     """
     exported = exported_corpus.read(request)
     export_names.check_files(exported.counts.values())
@@ -39,11 +39,11 @@ def write_videos(request: Request) -> Exported:
     tables: list[Path] = []
     written: list[VideoFile] = []
     for scenario, clips in exported.scenarios():
-        place = request.output / export_folder.DATA / scenario
+        place = request.data / scenario
         placed = _place(exported, place, [clip for clip in clips if clip.texts or not of_pairs])
         rows = [
             {"file_name": path.relative_to(place).as_posix(), **export_columns.of_clip(clip, sha256, further), **text}
-            for clip, (path, sha256, _) in placed.items()
+            for clip, (path, sha256) in placed.items()
             for text in (export_columns.of_texts(clip) if of_pairs else [{}])
         ]
         if rows:
@@ -65,12 +65,12 @@ write_pairs = write_videos
 def write_captions(request: Request) -> Exported:
     """Write perturbed captions, one table per scenario; with clean clips, each caption with its clip in one table.
 
-    Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
+    Raises `ManifestError` and `OutputError` as `exported_corpus.read_texts` and `export_folder.claim` do.
     """
     texts = exported_corpus.read_texts(request, with_clips=request.clean)
     export_names.check_files(texts.counts.values())
     export_folder.claim(texts)
-    data, tables = request.output / export_folder.DATA, list[Path]()
+    data, tables = request.data, list[Path]()
     if request.clean:
         _write_with_clips(texts, data)
         return texts.result(shown.plural(texts.count, "caption"))
@@ -85,7 +85,7 @@ def write_captions(request: Request) -> Exported:
 def _write_with_clips(texts: ExportedCorpus, data: Path) -> None:
     """Write one table with a row per caption, which names its clean clip."""
     placed = _place(texts, data, list(texts.clips()))
-    of_item = {clip.row.item_id: path.relative_to(data).as_posix() for clip, (path, *_) in placed.items()}
+    of_item = {clip.row.item_id: path.relative_to(data).as_posix() for clip, (path, _) in placed.items()}
     if not of_item:
         raise ManifestError(f"{texts.request.manifest}: no caption has a clip that can be exported")
     parts = (
@@ -110,15 +110,15 @@ def _finish(
     exported: ExportedCorpus, tables: Sequence[Path], written: Sequence[VideoFile], configs: list[dict[str, Any]]
 ) -> None:
     """Write the card, with a configuration of everything and one per scenario, the description, and the hashes."""
-    hashes = {path: sha256 for path, sha256, _ in written}
+    hashes = dict(written)
     everything, *scenarios = (f"`{config['config_name']}`" for config in configs)
     parts = f"Configurations: {everything} is everything; the others are {', '.join(scenarios)}."
     if exported.texts and exported.videos:
         parts = "`video` is the clean clip of the caption."
-    card.finish(exported, [*tables, *hashes], configs if tables else [], [_ABOUT[exported.records], parts])
+    card.finish(exported, configs if tables else [], [_ABOUT[exported.records], parts])
     if exported.request.form == "croissant" and tables:
-        places = {path.parents[1].relative_to(exported.request.output / export_folder.DATA) for path in hashes}
-        patterns = sorted({f"{export_folder.DATA}/{'*/' if place.parts else ''}{_VIDEOS}/*" for place in places})
+        places = {path.parents[1].relative_to(exported.request.data) for path in hashes}
+        patterns = sorted({f"data/{'*/' if place.parts else ''}{_VIDEOS}/*" for place in places})
         croissant.write(exported, {exported.records: tables}, patterns)
     export_folder.write_sums(exported.request.output, hashes)
 

@@ -14,28 +14,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from perturbations.base import shown, storage, tars
+from perturbations.base import shown, storage
 from perturbations.base.errors import ConfigError, ManifestError, short
-from perturbations.exports import card, export_columns, export_folder, export_names, exported_corpus, webdataset
+from perturbations.exports import card, export_folder, export_names, exported_corpus, webdataset
 from perturbations.exports.export_registry import Exported, Request
 from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus, PairedText
-from perturbations.exports.videos import VideoFile
+from perturbations.exports.mteb_tables import write_parts, write_qrels, write_ranked, write_texts
 from perturbations.manifest import files, manifest_paths
 from perturbations.manifest.companions import companion
-from perturbations.manifest.rows import COMPLETE, QUESTIONS, QuestionRow, VideoRow
+from perturbations.manifest.rows import COMPLETE, QUESTIONS, MultimodalRow, QuestionRow, TextRow, VideoRow
 from perturbations.text import tables
 
 _TASKS = "tasks.py"
 _DESCRIBED = "tasks.json"
-_GROUP_BYTES = 64_000_000  # of videos in a row group, which readers hold in memory
-
-_TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
-_TOP_RANKED = pa.schema([("query-id", pa.string()), ("corpus-ids", pa.list_(pa.string()))])
-_QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("score", pa.int32())])
-
 _SPLIT, _WITH_SOURCE = ("pool", "galleries"), "+source"
 """Manifests of a split, and what ends the name of a gallery that holds the query's own clip."""
 
@@ -54,7 +45,7 @@ _Videos = tuple[list[Path], set[str]]
 def write_videos(request: Request) -> Exported:
     """Write the tasks of perturbed videos: as queries for captions, and as the corpus of captions.
 
-    Raises as `corpus.read` and `folder.claim` do, and `ManifestError` for a dataset without captions.
+    Raises as `exported_corpus.read` and `export_folder.claim` do, and `ManifestError` for a dataset without captions.
     """
     if questions := companion(request.manifest, QUESTIONS):
         return _write_questions(request, questions)
@@ -72,18 +63,17 @@ def write_videos(request: Request) -> Exported:
             "sources.parquet, beside the manifest or above it"
         )
     export_folder.claim(exported)
-    captions = request.output / export_folder.DATA / manifest_paths.name("captions")
-    _write_texts(captions, texts)
+    captions = request.data / "captions.parquet"
+    write_texts(captions, ((caption_id, text) for caption_id, text, _ in texts))
     tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
     for scenario, (paths, items) in _write_videos(exported, chosen).items():
         exported.count += len(items)
         answers = [(item_id, caption_id) for caption_id, _, item_id in texts if item_id in items]
         if not answers:
             continue
-        perturbed = _perturbed(chosen[scenario])
-        tasks["v2t"][scenario] = paths, [captions], answers, _on(perturbed, "query")
-        of_captions = [(text, video) for video, text in answers]
-        tasks["t2v"][scenario] = [captions], paths, of_captions, _on(perturbed, "gallery")
+        clips, of_captions = chosen[scenario], [(text, video) for video, text in answers]
+        tasks["v2t"][scenario] = paths, [captions], answers, _perturbed(clips, "query")
+        tasks["t2v"][scenario] = [captions], paths, of_captions, _perturbed(clips, "gallery")
     _finish(exported, tasks, "Videos are")
     return exported.result()
 
@@ -91,7 +81,7 @@ def write_videos(request: Request) -> Exported:
 def write_captions(request: Request) -> Exported:
     """Write the task of accepted captions as queries, whose corpus is all complete clips.
 
-    Raises as `corpus.read_texts` and `folder.claim` do, and `ManifestError` where no caption has a clip.
+    Raises `ManifestError` where no caption has a clip, and as `exported_corpus.read_texts` and `export_folder.claim`.
     """
     if companion(request.manifest, QUESTIONS):
         raise ManifestError(f"{request.manifest}: perturbed questions are exported as lmms_eval and vlmevalkit")
@@ -102,8 +92,11 @@ def write_captions(request: Request) -> Exported:
     for scenario, rows in texts.captions_by_scenario():
         members = [(row.caption_id, row.text, row.item_id) for row in rows if row.item_id in videos[1]]
         if members:
-            perturbed = {name: getattr(rows[0], name, None) for name in ("suite", "perturbation", "severity")}
-            scenarios[scenario] = _asking(request, scenario, members, videos, _on(perturbed, "query"))
+            row, perturbed = rows[0], {**_CLEAN}
+            if isinstance(row, TextRow):
+                perturbed |= {name: getattr(row, name) for name in ("suite", "perturbation", "severity")}
+                perturbed["side"] = "query"
+            scenarios[scenario] = _asking(request, scenario, members, videos, perturbed)
         texts.count += len(members)
     _finish(texts, {"t2v": scenarios}, "Queries are")
     return texts.result(shown.plural(texts.count, "caption"))
@@ -112,8 +105,8 @@ def write_captions(request: Request) -> Exported:
 def write_pairs(request: Request) -> Exported:
     """Write the task of perturbed captions as queries, whose corpus is the perturbed videos that they are paired with.
 
-    A scenario of the task is one of videos and one of captions. Raises as `corpus.read` and `folder.claim` do, and
-    `ManifestError` where no pair has a video that can be exported.
+    A scenario of the task is one of videos and one of captions. Raises `ManifestError` where no pair has a video that
+    can be exported, and as `exported_corpus.read` and `export_folder.claim` do.
     """
     exported = exported_corpus.read(request)
     export_folder.claim(exported)
@@ -126,9 +119,9 @@ def write_pairs(request: Request) -> Exported:
                 relevant[export_names.scenario_of_text(text)].append((text, clip))
         for name, members in sorted(relevant.items()):
             subset = f"{video}-{name}" if name != video else video
-            perturbed = _on(_perturbed(chosen[video]), "both")
-            if perturbed["side"] == "both":
-                perturbed |= {key: getattr(members[0][0], key) for key in ("text_perturbation", "text_severity")}
+            text, perturbed = members[0][0], _perturbed(chosen[video], "both")
+            if isinstance(text, MultimodalRow):
+                perturbed |= {"text_perturbation": text.text_perturbation, "text_severity": text.text_severity}
             captions = [(text.caption_id, text.text, clip.row.item_id) for text, clip in members]
             scenarios[subset] = _asking(request, subset, captions, written, perturbed)
             exported.count += len(captions)
@@ -141,20 +134,20 @@ def write_splits(request: Request) -> Exported:
 
     Where the dataset brings local galleries, or `request.gallery` names one, each query ranks the clips of its own. A
     query whose clip, or all of whose targets, cannot be exported is left out. Raises `ManifestError` where none is
-    left, and as `folder.claim` does; `ConfigError` for an unknown gallery.
+    left, and as `export_folder.claim` does; `ConfigError` for an unknown gallery.
     """
     listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
     pool = request.manifest.with_name(manifest_paths.name("composed_pool"))
     exported = exported_corpus.of_clean(request, {row.clip_id for row in files.read_rows(pool, files.kind_of(pool))})
     export_folder.claim(exported)
     placed = webdataset.stage(exported, list(exported.clips()))
-    held = {clip.row.item_id: (clip, file) for clip, file in placed.items()}
-    paths = _write_parts(exported, f"{export_names.CLEAN}-videos", [(name, *own) for name, own in held.items()])
+    held = {clip.row.item_id: (clip, file) for clip, (file, _) in placed.items()}
+    paths = write_parts(exported, f"{export_names.CLEAN}-videos", [(name, *own) for name, own in held.items()])
     targets = {row.query_id: [name for name in _target_names(row.targets) if name in held] for row in listed}
     answered = [row for row in listed if row.clip_id in held and targets[row.query_id]]
     texts = {row.query_id: row.instruction for row in answered}
     cells = [(row.query_id, *held[row.clip_id]) for row in answered]
-    queries = _write_parts(exported, f"{export_names.CLEAN}-queries", cells, texts)
+    queries = write_parts(exported, f"{export_names.CLEAN}-queries", cells, texts)
     answers = [(row.query_id, name) for row in answered for name in targets[row.query_id]]
     exported.failed += [(row.query_id, "its clips cannot be exported") for row in listed if row.query_id not in texts]
     exported.count = len(answered)
@@ -189,10 +182,7 @@ def _ranked(request: Request, queries: Mapping[str, str], clip_ids: Collection[s
         names = names | {queries[query]} if name.endswith(_WITH_SOURCE) else names - {queries[query]}
         return sorted(names.intersection(clip_ids))
 
-    path = request.output / export_folder.DATA / f"{export_names.CLEAN}-top_ranked.parquet"
-    ranked = ({"query-id": query, "corpus-ids": names_of(query)} for query in queries)
-    export_columns.write(path, _TOP_RANKED, [ranked])
-    return {export_names.CLEAN: path}
+    return {export_names.CLEAN: write_ranked(request, export_names.CLEAN, {name: names_of(name) for name in queries})}
 
 
 def _target_names(text: str) -> list[str]:
@@ -210,29 +200,23 @@ def _write_questions(request: Request, questions: Sequence[QuestionRow]) -> Expo
     of_item: dict[str, list[QuestionRow]] = defaultdict(list)
     for row in questions:
         of_item[row.item_id].append(row)
-    options = request.output / export_folder.DATA / "options.parquet"
+    options = request.data / "options.parquet"
     ids = {row.question_id: [f"{row.question_id}_c{place}" for place in range(len(row.options))] for row in questions}
     texts = {row.question_id: row.question for row in questions}
-    documents = [
-        (name, text, "") for row in questions for name, text in zip(ids[row.question_id], row.options, strict=True)
-    ]
-    _write_texts(options, documents)
+    write_texts(options, (own for row in questions for own in zip(ids[row.question_id], row.options, strict=True)))
     scenarios: dict[str, _Scenario] = {}
     ranked: dict[str, Path] = {}
     for scenario, clips in exported.scenarios():
         asked = [clip for clip in clips if clip.row.item_id in of_item]
         placed = webdataset.stage(exported, asked)
-        held = [(row, clip, file) for clip, file in placed.items() for row in of_item[clip.row.item_id]]
+        held = {row.question_id: (row, clip) for clip in placed for row in of_item[clip.row.item_id]}
         if not held:
             continue
-        paths = _write_parts(
-            exported, f"{scenario}-queries", [(row.question_id, clip, file) for row, clip, file in held], texts
-        )
-        answers = [(row.question_id, ids[row.question_id][row.answer]) for row, _, _ in held]
-        scenarios[scenario] = paths, [options], answers, _on(_perturbed(asked), "query")
-        ranked[scenario] = request.output / export_folder.DATA / f"{scenario}-top_ranked.parquet"
-        rows = ({"query-id": row.question_id, "corpus-ids": ids[row.question_id]} for row, _, _ in held)
-        export_columns.write(ranked[scenario], _TOP_RANKED, [rows])
+        cells = [(name, clip, placed[clip][0]) for name, (_, clip) in held.items()]
+        paths = write_parts(exported, f"{scenario}-queries", cells, texts)
+        answers = [(name, ids[name][row.answer]) for name, (row, _) in held.items()]
+        scenarios[scenario] = paths, [options], answers, _perturbed(asked, "query")
+        ranked[scenario] = write_ranked(request, scenario, {name: ids[name] for name in held})
         exported.count += len(held)
     if not scenarios:
         raise ManifestError(f"{request.manifest}: no clip of a question can be exported")
@@ -243,25 +227,23 @@ def _write_questions(request: Request, questions: Sequence[QuestionRow]) -> Expo
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _perturbed(clips: Sequence[ExportedClip]) -> dict[str, Any]:
-    """What perturbs the clips of a scenario, in the columns of results; nothing of clean ones."""
+_CLEAN = {"suite": export_names.CLEAN, "perturbation": export_names.CLEAN, "severity": 0, "side": "none"}
+"""What is perturbed in a scenario of clean clips and captions: nothing."""
+
+
+def _perturbed(clips: Sequence[ExportedClip], side: str) -> dict[str, Any]:
+    """What perturbs the clips of a scenario on which side, in the columns of results."""
     rows = [clip.row for clip in clips if isinstance(clip.row, VideoRow)]
     if not rows:
-        return {}
+        return {**_CLEAN}
     mix, kinds = clips[0].mix, {row.perturbation for row in rows}
     return {
         "suite": rows[0].suite,
         "perturbation": "all" if mix == "mixed_types" or len(kinds) > 1 else rows[0].perturbation,
         "severity": None if mix else rows[0].severity,
         **({"mix": mix, "share": clips[0].share} if mix else {}),
+        "side": side,
     }
-
-
-def _on(perturbed: Mapping[str, Any], side: str) -> dict[str, Any]:
-    """The same with the perturbed side."""
-    if perturbed.get("suite"):
-        return {**perturbed, "side": side}
-    return {"suite": export_names.CLEAN, "perturbation": export_names.CLEAN, "severity": 0, "side": "none"}
 
 
 def _asking(
@@ -269,80 +251,30 @@ def _asking(
 ) -> _Scenario:
     """Captions as queries for videos."""
     captions = sorted(captions)
-    path = request.output / export_folder.DATA / f"{scenario}-queries.parquet"
-    _write_texts(path, captions)
+    path = request.data / f"{scenario}-queries.parquet"
+    write_texts(path, ((caption_id, text) for caption_id, text, _ in captions))
     return [path], videos[0], [(caption_id, item_id) for caption_id, _, item_id in captions], perturbed
-
-
-def _write_texts(path: Path, captions: Iterable[_Caption]) -> None:
-    export_columns.write(path, _TEXTS, [[{"id": caption_id, "text": text} for caption_id, text, _ in captions]])
 
 
 def _write_videos(exported: ExportedCorpus, clips: Mapping[str, Sequence[ExportedClip]]) -> dict[str, _Videos]:
     """Write each video of some scenarios once: those that the same scenarios have lie in the same files."""
-    scenarios_of: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    first: dict[tuple[str, ...], ExportedClip] = {}
+    shown: dict[tuple[str, ...], tuple[ExportedClip, list[str]]] = {}
     for name, members in clips.items():
         for clip in members:
-            scenarios_of[clip.identity].append(name)
-            first.setdefault(clip.identity, clip)
+            shown.setdefault(clip.identity, (clip, []))[1].append(name)
     groups: dict[tuple[str, ...], list[ExportedClip]] = defaultdict(list)
-    for identity, clip in first.items():
-        groups[tuple(scenarios_of[identity])].append(clip)
-    written: dict[str, _Videos] = {name: ([], set()) for name in clips}
+    for clip, names in shown.values():
+        groups[tuple(names)].append(clip)
+    written: dict[str, _Videos] = defaultdict(lambda: ([], set()))
     for number, scenarios in enumerate(sorted(groups)):
         name = scenarios[0] if len(scenarios) == 1 else f"shared_{number:04d}"
         placed = webdataset.stage(exported, groups[scenarios])
-        cells = [(clip.row.item_id, clip, file) for clip, file in placed.items()]
-        paths = _write_parts(exported, f"{name}-videos", cells)
-        for scenario in scenarios:
+        cells = [(clip.row.item_id, clip, file) for clip, (file, _) in placed.items()]
+        paths = write_parts(exported, f"{name}-videos", cells)
+        for scenario in scenarios if cells else ():
             written[scenario][0].extend(paths)
             written[scenario][1].update(item_id for item_id, _, _ in cells)
-    return {name: videos for name, videos in written.items() if videos[0]}
-
-
-_VideoCell = tuple[str, ExportedClip, VideoFile]
-
-
-def _write_parts(
-    exported: ExportedCorpus,
-    name: str,
-    cells: Sequence[_VideoCell],
-    texts: Mapping[str, str] | None = None,
-) -> list[Path]:
-    """Write videos by their ids, with their `texts` where they have some, as files of limited size; returns those."""
-
-    def size(cell: _VideoCell) -> int:
-        return webdataset.size_in_tar(("", cell[2][0]))
-
-    medium = "image" if exported.has_pictures else "video"
-    schema, paths = _schema(medium, has_texts=texts is not None), []
-    plain = {"compression": "none", "use_dictionary": False, "write_statistics": ["id"]}
-    for number, part in enumerate(webdataset.split(cells, exported.request.shard_bytes, size)):
-        paths.append(exported.request.output / export_folder.DATA / f"{name}-{number:06d}.parquet")
-        with storage.atomic_path(paths[-1]) as temporary, pq.ParquetWriter(temporary, schema, **plain) as writer:
-            for group in webdataset.split(part, _GROUP_BYTES, size):
-                held = [{"bytes": _content(file), "path": f"{clip.key}{file.suffix}"} for _, clip, (file, *_) in group]
-                rows: dict[str, list[Any]] = {"id": [own for own, _, _ in group], medium: held}
-                if texts is not None:
-                    rows["text"] = [texts[own] for own, _, _ in group]
-                writer.write_table(pa.Table.from_pydict(rows, schema))
-    return paths
-
-
-def _schema(medium: str, *, has_texts: bool) -> pa.Schema:
-    """The schema of videos or images, with or without texts, which tells `datasets` what the cells are."""
-    features = {"id": {"dtype": "string", "_type": "Value"}, medium: {"_type": medium.capitalize()}}
-    columns_of = [("id", pa.string()), (medium, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))]
-    if has_texts:
-        features["text"] = features["id"]
-        columns_of.append(("text", pa.string()))
-    return pa.schema(columns_of, metadata={"huggingface": json.dumps({"info": {"features": features}})})
-
-
-def _content(path: Path) -> bytes:
-    with tars.opened(path) as file:
-        return file.read()
+    return {name: written[name] for name in clips if name in written}
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------
@@ -354,7 +286,7 @@ def _finish(
     perturbed: str,
     ranked: Mapping[str, Path] | None = None,
 ) -> None:
-    """Write the qrels of every task, what describes them, and the card; delete what an earlier export left.
+    """Write the qrels of every task, what describes them, and the card.
 
     `tasks` are the scenarios by their names, by the task's category: mteb's code of the queries and the corpus;
     `ranked` has the documents per query, of tasks in which these are a few. Raises `ManifestError` where no caption or
@@ -365,7 +297,6 @@ def _finish(
     if exported.records != "clips" and not any(tasks.values()):
         what = "query has clips" if exported.records == "queries" else "caption has a clip"
         raise ManifestError(f"{exported.request.manifest}: no {what} that can be exported")
-    written: list[Path] = []
     configs: list[dict[str, Any]] = []
     described: list[dict[str, Any]] = []
     name = "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", title))
@@ -375,13 +306,10 @@ def _finish(
         # All tasks of a folder share its configurations: those of the first one have the scenarios' plain names.
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
         for subset, (of_queries, of_corpus, answers, _) in subsets.items():
-            qrels = output / export_folder.DATA / f"{subset}-qrels.parquet"
-            pairs = ({"query-id": query, "corpus-id": target, "score": 1} for query, target in sorted(answers))
-            export_columns.write(qrels, _QRELS, [pairs])
+            qrels = write_qrels(exported.request, subset, answers)
             of_parts = {"corpus": of_corpus, "queries": of_queries, "qrels": [qrels]}
             of_parts |= {"top_ranked": [ranked[subset]]} if ranked else {}
             for part, paths in of_parts.items():
-                written += paths
                 patterns = [path.relative_to(output).as_posix() for path in paths]
                 configs.append(card.config(f"{subset}-{part}", patterns))
         described.append(
@@ -400,10 +328,10 @@ def _finish(
         "dataset": exported.dataset,
         "tasks": described,
     }
-    storage.write_text_if_changed(output / _DESCRIBED, json.dumps(benchmark, indent=1) + "\n")
+    storage.write_text(output / _DESCRIBED, json.dumps(benchmark, indent=1) + "\n")
     source = Path(__file__).with_name("mteb_tasks.py").read_text(encoding="utf-8")
-    storage.write_text_if_changed(output / _TASKS, source)
-    card.finish(exported, written, configs, _ABOUT)
+    storage.write_text(output / _TASKS, source)
+    card.finish(exported, configs, _ABOUT)
     export_folder.write_sums(output)
 
 

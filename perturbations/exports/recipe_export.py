@@ -49,7 +49,8 @@ def write_videos(request: Request) -> Exported:
     """Write the manifests of a suite's videos and of its dataset, with names of clips instead of paths.
 
     A clip's name is its path below the folder that holds all of them. Raises `ManifestError` for another manifest than
-    of videos and for one that was changed after it was written, and as `corpus.read` and `folder.claim` do.
+    of videos and for one that was changed after it was written, and as `exported_corpus.read` and
+    `export_folder.claim` do.
     """
     kind = files.kind_of(request.manifest)
     if kind != VIDEOS:
@@ -58,7 +59,7 @@ def write_videos(request: Request) -> Exported:
         raise ManifestError(f"{request.manifest} is of whole videos: export the manifest of the clips cut from them")
     exported = exported_corpus.read(replace(request, clean=False), any_tier=True)
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))
-    tables = _near(locations.lying(request.manifest).absolute())
+    tables = _near(locations.path_in_tree(request.manifest).absolute())
     export_folder.claim(exported)
     every = {path for _, rows, _ in tables.values() for row in rows for path in _sources(row)}
     top = os.path.commonpath([os.path.dirname(os.path.normpath(root / path)) for path in every]) if every else root
@@ -69,7 +70,7 @@ def write_videos(request: Request) -> Exported:
 
     records: dict[str, list[Path]] = {}
     for name, table in tables.items():
-        path = request.output / export_folder.DATA / name
+        path = request.data / name
         rewrite(table, path, (renamed(row, named) for row in table[1]), ".")
         records[PurePosixPath(name).with_suffix("").as_posix().replace("/", "_")] = [path]
     for lacking in {manifest_paths.name(SOURCES.name), manifest_paths.name(CAPTIONS.name)} - {*tables}:
@@ -77,13 +78,11 @@ def write_videos(request: Request) -> Exported:
     written = [path for paths in records.values() for path in paths]
     exported.count = sum(exported.counts.values())
     configs = [
-        card.config(
-            name, [f"{export_folder.DATA}/{path}"], is_default=Path(path).name == manifest_paths.name(VIDEOS.name)
-        )
+        card.config(name, [f"data/{path}"], is_default=Path(path).name == manifest_paths.name(VIDEOS.name))
         for name, path in zip(records, tables, strict=True)
     ]
     digest = export_folder.write_sums(request.output, only=written)
-    card.finish(exported, written, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
+    card.finish(exported, configs, [_ABOUT.format(release=project.release(), command=_COMMAND, root=digest)])
     croissant.write(exported, records)
     _log.info("%s: its root is %s", request.output, digest)
     return exported.result(f"recipes of {shown.plural(exported.count, 'clip')}")
@@ -113,7 +112,7 @@ def _near(videos: Path) -> dict[str, Table]:
     Raises `ManifestError` for a manifest that was changed after it was written.
     """
     top = videos.parents[1]
-    below = (manifest_paths.pattern(name).partition("{dataset}/")[2] for name in PUBLISHED)
+    below = (manifest_paths.PATTERNS[name].partition("{dataset}/")[2] for name in PUBLISHED)
     paths = [top / path.format(suite=videos.parent.name) for path in below]
     paths.append(top / manifest_paths.WHOLE / manifest_paths.name(SOURCES.name))
     return {path.relative_to(top).as_posix(): read_table(path) for path in paths if path.is_file()}

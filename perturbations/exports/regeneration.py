@@ -21,8 +21,8 @@ from perturbations.corpus.render.clean_clips import source_of
 from perturbations.corpus.row_checks import Finding, finding_of, name_of, values
 from perturbations.corpus.store import clip_rows, stored_clip
 from perturbations.exports import export_folder, recipe_export
+from perturbations.exports.export_registry import DATA
 from perturbations.manifest import files, locations, manifest_paths
-from perturbations.manifest.row_kinds import FILES
 from perturbations.manifest.rows import CAPTIONS, COMPLETE, SOURCES, VIDEOS, ClipRow, VideoRow
 from perturbations.manifest.stored_rows import stored
 from perturbations.media import sound
@@ -49,7 +49,7 @@ def regenerate(
     for kind in (SOURCES, CAPTIONS):
         if f"{dataset}/{manifest_paths.name(kind.name)}" not in tables:
             _log.warning("%s has no %s: what follows from it is not proven", published, manifest_paths.name(kind.name))
-    manifests = {name: locations.confined(output, f"{manifest_paths.MANIFESTS}/{name}") for name in tables}
+    manifests = {name: locations.path_below(output, f"{manifest_paths.MANIFESTS}/{name}") for name in tables}
     here = partial(_located, held=held, dataset=dataset)
     located = {name: stored(rows).mapped(here) for name, (_, rows, _) in tables.items()}
     # Every row is read before the first file is written: a name that leads out of a folder stops all.
@@ -91,7 +91,7 @@ def _outcomes(rows: Sequence[VideoRow], *, root: Path, stall_limit_s: float) -> 
 
 
 def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], bool]:
-    target = locations.confined(root, row.path) if row.path else root
+    target = locations.path_below(root, row.path) if row.path else root
     if row.path and target.is_file() and storage.sha256(target) == row.sha256:
         return {}, False
     wanted = row.audio not in (None, sound.UNWANTED)
@@ -143,7 +143,7 @@ def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe_expo
     """
     if export_folder.read_marker(export).get("format") != recipe_export.FORMAT:
         raise ManifestError(f"{export} is no folder that `perturb export --format {recipe_export.FORMAT}` wrote")
-    listing, data = export / export_folder.SUMS, export / export_folder.DATA
+    listing, data = export / export_folder.SUMS, export / DATA
     hashes = export_folder.read_sums(listing)
     if root and (digest := storage.sha256(listing)) != root:
         raise ManifestError(f"{listing} is not the published list: its root is {digest}, not {root}")
@@ -165,7 +165,7 @@ def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe_expo
     for path in manifest_paths.manifests_below(data):
         below = f"{dataset}/{path.relative_to(data).as_posix()}"
         place = manifest_paths.place_of(f"{manifest_paths.MANIFESTS}/{below}")
-        if place is None or place[0] not in FILES:
+        if place is None or place[0] not in manifest_paths.MANIFEST_FILES:
             raise ManifestError(f"{path} is no table of an export of recipes")
         tables[below] = recipe_export.read_table(path)
     return f"{dataset}/{suite}/{manifest_paths.name(VIDEOS.name)}", tables

@@ -6,7 +6,6 @@ Pictures are exported as pictures: as they are stored, or as PNG.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,8 +28,8 @@ _AGAIN = "`perturb verify --delete`, then snakemake, makes it again"
 _Result = TypeVar("_Result")
 
 
-VideoFile = tuple[Path, str, bool]
-"""A video's file, the hash of its bytes, and whether it was written now."""
+VideoFile = tuple[Path, str]
+"""A video's file, and the hash of its bytes."""
 
 
 def place(
@@ -40,25 +39,27 @@ def place(
 
     A stored file is linked (a hard link; copied where the file systems differ, or out of a tar), after its hash was
     compared with the row's; with `one_form`, it is only checked, and stays where it is, if it is an MP4 or a PNG.
-    Another clip is rendered and encoded without loss; a file that is there and has the row's frames is kept. A clip
-    that cannot be read, or makes no progress for the request's `stall_limit_s`, is one of the corpus' failures, and the
-    others continue.
+    Another clip is rendered and encoded without loss. A clip that cannot be read, or makes no progress for the
+    request's `stall_limit_s`, is one of the corpus' failures, and the others continue.
 
     Raises `OutputError` when the disk refuses.
     """
 
     def work(clip: ExportedClip, tick: Tick) -> VideoFile:
-        row, wanted = clip.row, targets[clip]
+        row, target = clip.row, targets[clip]
         if not _is_stored(row, one_form=one_form):
-            is_new = _encode(row, wanted, tick)
-            return wanted, storage.sha256(wanted), is_new
-        held, digest = Path(row.path or ""), row.sha256 or ""
+            _encode(row, target, tick)
+            return target, storage.sha256(target)
         check_stored(row)
-        return (held, digest, True) if one_form else (wanted, digest, _link(held, wanted, digest))
+        held, digest = Path(row.path or ""), row.sha256 or ""
+        if one_form:
+            return held, digest
+        with storage.atomic_path(target) as temporary:
+            storage.link_or_copy(held, temporary)
+        return target, digest
 
     placed = for_each(corpus, list(targets), work)
-    corpus.written += sum(is_new for *_, is_new in placed.values())
-    corpus.kept += sum(not is_new for *_, is_new in placed.values())
+    corpus.written += len(placed)
     corpus.videos |= {clip.identity for clip in placed}
     return placed
 
@@ -123,22 +124,8 @@ def check_stored(row: UsableRow) -> None:
         raise MediaError(f"{stored} changed since it was made; {_AGAIN}")
 
 
-def _link(held: Path, target: Path, sha256: str) -> bool:
-    """Link or copy a file whose hash is known; False where the target is the same already."""
-    is_there = not target.is_symlink() and target.is_file()
-    if is_there and ((held.is_file() and target.samefile(held)) or storage.sha256(target) == sha256):
-        return False
-    with storage.atomic_path(target) as temporary:
-        storage.link_or_copy(held, temporary)
-    return True
-
-
-def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> bool:
-    """Write a clip's frames without loss; False where a file of an earlier run holds them."""
-    if not target.is_symlink() and target.is_file():
-        with suppress(MediaError):
-            if stored_clip.frames_sha256(target, tick) == row.frames_sha256:
-                return False
+def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> None:
+    """Write a clip's frames without loss. Raises `MediaError` where they are not those of the row."""
     source = source_of(row)
     if isinstance(row, CompleteSource):
         frames, timing = ticking(source.frames(), tick), source.timing
@@ -152,4 +139,3 @@ def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> bool:
         encoding.encode(frames, temporary, profile, timing, sample_aspect=source.sample_aspect)
         if row.frames_sha256 and stored_clip.frames_sha256(temporary, tick) != row.frames_sha256:
             raise MediaError("the frames are not those of the manifest's row; perturb verify tells why")
-    return True

@@ -10,14 +10,13 @@ import csv
 import io
 import json
 import unicodedata
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from perturbations.api.clip_opening import open_clip
+from perturbations.api.clips import Clip
 from perturbations.base import shown, storage
 from perturbations.base.errors import ConfigError, ManifestError, MediaError
 from perturbations.base.progress import Tick
@@ -26,8 +25,7 @@ from perturbations.exports.export_registry import Exported, Request
 from perturbations.exports.exported_corpus import ExportedClip
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
-from perturbations.manifest.rows import SOURCES, TEXTS, VIDEOS, ClipRow, CompleteSource, TextRow
-from perturbations.media.clip import uniform_indices
+from perturbations.manifest.rows import SOURCES, TEXTS, VIDEOS, ClipRow, TextRow, VideoRow
 
 _NAMES = {"mlvp/gaussian_noise": "gaussian", "mlvp/impulse_noise": "impulse"}
 """The perturbations that have another name in this format."""
@@ -41,9 +39,9 @@ def write_videos(request: Request) -> Exported:
     """Write the frames of every complete row of a `videos` or `sources` manifest, one clip in memory at a time.
 
     A file holds `video_id` and `video`: float32, num_frames x 3 x size x size, resized, cropped and normalized like
-    X-Pool's test transform. Frames are sampled like X-Pool's. Existing files that are complete and fit their row are
-    kept. A clip that cannot be read, makes no progress for `stall_limit_s` seconds, or whose file the loader could not
-    find, is a failure; the others continue.
+    X-Pool's test transform. Frames are sampled like X-Pool's. The folder may hold the files of other manifests. A clip
+    that cannot be read, makes no progress for `stall_limit_s` seconds, or whose file the loader could not find, is a
+    failure; the others continue.
 
     Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and for another
     number of stored frames than requested, and `OutputError` for a folder that the workflow fills.
@@ -61,14 +59,12 @@ def write_videos(request: Request) -> Exported:
         files_of = {item_id: place / f"{name}.pt" for item_id, name in _names(item_ids[place.name]).items()}
         storage.remove_leftovers(files_of.values())
 
-        def work(clip: ExportedClip, tick: Tick, files_of: Mapping[str, Path] = files_of) -> bool:
+        def work(clip: ExportedClip, tick: Tick, files_of: Mapping[str, Path] = files_of) -> Path:
             if clip.row.item_id not in files_of:
                 raise MediaError("no file can have the name that the loader looks for, or another id has it")
             return _write(files_of[clip.row.item_id], clip, request.num_frames, request.size)
 
-        results = [*videos.for_each(exported, clips, work).values()]
-        exported.written += results.count(True)
-        exported.kept += results.count(False)
+        exported.written += len(videos.for_each(exported, clips, work))
     return exported.result()
 
 
@@ -100,42 +96,22 @@ def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def _write(file: Path, clip: ExportedClip, num_frames: int, size: int) -> bool:
-    """Write one file; False when it exists already."""
+def _write(file: Path, clip: ExportedClip, num_frames: int, size: int) -> Path:
+    """Write the file of a clip."""
     import torch
 
     from perturbations.tta import frames
 
     row = clip.row
-    identity = {"video_id": row.item_id, "frames_sha256": row.frames_sha256 or ""}
-    if _holds(file, identity, (num_frames, 3, size, size)):
-        return False
-    tier = "" if isinstance(row, CompleteSource) else row.storage.partition("/")[0]
-    if tier in ("video", "frames"):
+    if isinstance(row, VideoRow) and row.path:
         videos.check_stored(row)
-    sampled = open_clip(row) if tier == "frames" else open_clip(row, uniform_indices(num_frames, row.frame_count))
-    video = frames.transformed(sampled, size).contiguous()
+    video = frames.transformed(Clip(row).sampled(num_frames), size).contiguous()
     # Not saved to a path directly, because torch would write the path into the file.
     content = io.BytesIO()
-    torch.save({"video": video, **identity}, content)
+    torch.save({"video": video, "video_id": row.item_id, "frames_sha256": row.frames_sha256 or ""}, content)
     with storage.atomic_path(file) as temporary:
         temporary.write_bytes(content.getbuffer())
-    return True
-
-
-def _holds(file: Path, identity: Mapping[str, str], shape: tuple[int, ...]) -> bool:
-    """Whether a file of an earlier run is complete and belongs to this row."""
-    import torch
-
-    try:
-        with zipfile.ZipFile(file) as archive:  # torch does not verify the checksums
-            if archive.testzip() is not None:
-                return False
-        content = torch.load(file, map_location="cpu", weights_only=True)
-        video = content.pop("video")
-        return content == dict(identity) and video.dtype == torch.float32 and tuple(video.shape) == shape
-    except Exception:  # a broken file may raise any exception
-        return False
+    return file
 
 
 def write_captions(request: Request) -> Exported:
@@ -166,7 +142,7 @@ def write_captions(request: Request) -> Exported:
             )
         pairs = [[item_id, texts[item_id]] for item_id in wanted]
         # Escaped to ASCII, because the loader reads the file in its machine's default encoding.
-        storage.write_text_if_changed(request.output / f"{name}.json", json.dumps(pairs, indent=0))
+        storage.write_text(request.output / f"{name}.json", json.dumps(pairs, indent=0))
         written += 1
     return Exported(others=shown.plural(written, "file"))
 

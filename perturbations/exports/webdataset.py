@@ -21,9 +21,6 @@ from perturbations.exports.export_registry import Exported, Request
 from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus
 from perturbations.exports.videos import VideoFile
 
-_STAGED = "staged"
-"""The folder, below `data`, of videos that are encoded for the shards; `folder.finish` deletes it."""
-
 _PAIRS = "pairs"
 """The key, in a sample's `json`, of the captions that its video is paired with."""
 
@@ -35,22 +32,19 @@ _Sample = tuple[str, Sequence[tuple[str, bytes | Path]]]
 def write_videos(request: Request) -> Exported:
     """Write the shards of a corpus of clips, or of pairs, one scenario in memory at a time.
 
-    A sample is a video; that of pairs has the captions that it is paired with in its `json`. Raises as `corpus.read`
-    and `folder.claim` do.
+    A sample is a video; that of pairs has the captions that it is paired with in its `json`. Raises as
+    `exported_corpus.read` and `export_folder.claim` do.
     """
     exported = exported_corpus.read(request)
     export_folder.claim(exported)
     of_pairs, further = exported.records == "pairs", export_columns.further_columns(exported)
-    shards: list[Path] = []
     for scenario, clips in exported.scenarios():
         placed = stage(exported, [clip for clip in clips if clip.texts or not of_pairs])
-        shards += _write_shards(
-            request, scenario, [_of_clip(*own, further, of_pairs=of_pairs) for own in placed.items()]
-        )
+        _write_shards(request, scenario, [_of_clip(*own, further, of_pairs=of_pairs) for own in placed.items()])
         exported.count += len(placed)
     # A row is a clip, whatever its captions are.
     exported.records = "clips"
-    _finish(exported, shards, "pairs" if of_pairs else "clips", further.schema)
+    _finish(exported, "pairs" if of_pairs else "clips", further.schema)
     return exported.result()
 
 
@@ -62,27 +56,26 @@ def write_captions(request: Request) -> Exported:
     texts = exported_corpus.read_texts(request)
     export_folder.claim(texts)
     keys = export_names.keys(row.caption_id for _, rows in texts.captions_by_scenario() for row in rows)
-    shards: list[Path] = []
     for scenario, rows in texts.captions_by_scenario():
         described = (
             (row, export_columns.as_json(export_columns.CAPTION, export_columns.of_caption(row))) for row in rows
         )
         samples = [_described(f"{scenario}-{keys[row.caption_id]}", own, row.text) for row, own in described]
-        shards += _write_shards(request, scenario, samples)
+        _write_shards(request, scenario, samples)
         texts.count += len(samples)
-    _finish(texts, shards, "captions")
+    _finish(texts, "captions")
     return texts.result(shown.plural(texts.count, "caption"))
 
 
 def stage(exported: ExportedCorpus, clips: Sequence[ExportedClip]) -> dict[ExportedClip, VideoFile]:
     """Check the stored videos and encode the others into a folder of their own."""
-    staged = exported.request.output / export_folder.DATA / _STAGED
+    staged = exported.request.data / export_folder.STAGED
     targets = {clip: staged / f"{clip.scenario}-{clip.key}{videos.form(clip.row)}" for clip in clips}
     return videos.place(exported, targets, one_form=True)
 
 
 def _of_clip(clip: ExportedClip, file: VideoFile, further: FurtherColumns, *, of_pairs: bool) -> _Sample:
-    path, sha256, _ = file
+    path, sha256 = file
     schema = pa.schema([*export_columns.CLIP, *further.schema])
     row = export_columns.as_json(schema, export_columns.of_clip(clip, sha256, further))
     if of_pairs:
@@ -95,18 +88,15 @@ def _described(key: str, row: Mapping[str, Any], text: str, *medium: tuple[str, 
     return key, (("json", content), *medium, ("txt", text.encode("utf-8", "surrogatepass")))
 
 
-def _write_shards(request: Request, scenario: str, samples: Iterable[_Sample]) -> list[Path]:
+def _write_shards(request: Request, scenario: str, samples: Iterable[_Sample]) -> None:
     """Write samples as `data/SCENARIO-000000.tar` and so on, each of the size that is asked for or of one sample."""
-    shards = []
     in_order = sorted(samples, key=lambda sample: sample[0])
     for number, part in enumerate(split(in_order, request.shard_bytes, lambda sample: size_in_tar(*sample[1]))):
-        path = request.output / export_folder.DATA / f"{scenario}-{number:06d}.tar"
+        path = request.data / f"{scenario}-{number:06d}.tar"
         with storage.atomic_path(path) as temporary, tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as shard:
             for key, members in part:
                 for extension, content in members:
                     _add(shard, f"{key}.{extension}", content)
-        shards.append(path)
-    return shards
 
 
 def size_in_tar(*members: tuple[str, bytes | Path]) -> int:
@@ -139,9 +129,9 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
         shard.addfile(member, file)
 
 
-def _finish(exported: ExportedCorpus, shards: Sequence[Path], what: str, further: Iterable[pa.Field] = ()) -> None:
+def _finish(exported: ExportedCorpus, what: str, further: Iterable[pa.Field] = ()) -> None:
     features = _features(what, further, pictures=exported.has_pictures)
-    card.finish(exported, shards, [card.config("default", ["data/*.tar"])], [_ABOUT[what]], features)
+    card.finish(exported, [card.config("default", ["data/*.tar"])], [_ABOUT[what]], features)
     export_folder.write_sums(exported.request.output)
 
 

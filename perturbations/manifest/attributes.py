@@ -21,14 +21,14 @@ RESERVED = frozenset(
 ) | {*_OF_EXPORTS, *_OF_CLIPS}
 """Names of columns of manifests and of exports, and of what a clip of a `Corpus` has.
 
-`split` is none: a dataset's own says it for each item.
+`split` is not reserved: a dataset may have a column of that name.
 """
 
 _OWN = "own_"
 
 
 @lru_cache(10_000)
-def named(column: str) -> str:
+def column_name(column: str) -> str:
     """The name under which a column of annotations is kept: with `own_` before one that manifests or exports have.
 
     `own_width` becomes `own_own_width`, so that no two columns get one name.

@@ -26,7 +26,7 @@ def write_sha256(path: Path) -> None:
 
 
 def digests_of(path: Path) -> tuple[int, bytes, bytes] | None:
-    """The SHA-256 that a file says it has, before it the place of that, and the one that it has; None without one."""
+    """The place of the SHA-256 in a file, the written one, and that of the other bytes; None without a place."""
     with path.open("rb") as file:
         begin = max(0, file.seek(0, os.SEEK_END) - _END)
         file.seek(begin)

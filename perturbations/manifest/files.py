@@ -34,7 +34,7 @@ GROUP = 2**14
 """Rows of a row group: 12 MB of clips."""
 
 Metadata = Mapping[str, object]
-"""What a manifest says of itself."""
+"""The metadata of a manifest."""
 
 STATUSES = "statuses"
 """Its key for the number of rows per status."""
@@ -68,7 +68,7 @@ def write(path: Path, kind: RowKind[RowT], rows: Iterable[RowT], about: _About =
 
 
 def write_part(path: Path, kind: RowKind[RowT], rows: Iterable[RowT]) -> None:
-    """Write a shard's part. A lock makes sure that no orphan of a killed run writes it, too."""
+    """Write a shard's part. A lock keeps an orphan of a killed run from writing it too."""
     with storage.one_job(path):
         write(path, kind, rows)
 
@@ -121,7 +121,7 @@ def _sorted_on_disk(kind: RowKind[Any], tables: Iterable[pa.Table], folder: Path
 
 
 def encode(groups: Iterable[pa.Table], kind: RowKind[Any], target: Path, about: Callable[[], Metadata] = dict) -> None:
-    """Write tables as row groups, what the file says of itself, its counts among it, and its SHA-256.
+    """Write tables as row groups, then the metadata with the numbers of rows, and the SHA-256.
 
     `about` is called once all rows are written.
     """
@@ -162,8 +162,8 @@ def _check_whole(path: Path) -> None:
 
 
 @contextmanager
-def opened(path: Path, *, again: bool = False) -> Iterator[pq.ParquetFile]:
-    """An opened manifest of any columns, whose bytes are those that were written; these are not looked at `again`.
+def open_parquet(path: Path, *, again: bool = False) -> Iterator[pq.ParquetFile]:
+    """Open a manifest of any columns, whose bytes are those that were written; these are not looked at `again`.
 
     Raises `ManifestError`, also for what fails while it is read.
     """
@@ -189,7 +189,7 @@ def opened(path: Path, *, again: bool = False) -> Iterator[pq.ParquetFile]:
 
 
 def _check_size(path: Path, about: pq.FileMetaData) -> None:
-    """Raise `ManifestError` where a file's end says that it holds more than files of its size do. Decodes nothing."""
+    """Raise `ManifestError` for a file that declares more content than its size allows. Nothing is decoded."""
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     size = path.stat().st_size
@@ -202,9 +202,9 @@ def _check_size(path: Path, about: pq.FileMetaData) -> None:
 
 
 @contextmanager
-def opened_as(path: Path, kind: RowKind[Any]) -> Iterator[tuple[pq.ParquetFile, dict[str, Any]]]:
-    """A file that has the columns of a kind, and what it says of itself. Raises `ManifestError` as `opened` does."""
-    with opened(path) as file:
+def open_manifest(path: Path, kind: RowKind[Any]) -> Iterator[tuple[pq.ParquetFile, dict[str, Any]]]:
+    """Open a file that has the columns of a kind, with its metadata. Raises `ManifestError` as `open_parquet` does."""
+    with open_parquet(path) as file:
         about = metadata(path, file.schema_arrow)
         if about.get("kind") != kind.name:
             raise ManifestError(f"{path} is a manifest of {about.get('kind')}, not of {kind.name}")
@@ -214,7 +214,7 @@ def opened_as(path: Path, kind: RowKind[Any]) -> Iterator[tuple[pq.ParquetFile, 
 
 
 def metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
-    """What a manifest with this schema says of itself. Raises `ManifestError`."""
+    """The metadata of the manifest that has this schema. Raises `ManifestError`."""
     raw = (schema.metadata or {}).get(_METADATA.encode())
     if raw is None:
         raise ManifestError(f"{path} is Parquet, but no manifest of this package")
@@ -232,7 +232,7 @@ def metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
 
 def read_table(path: Path, kind: RowKind[Any]) -> pa.Table:
     """All rows of a manifest of a kind. Raises `ManifestError`."""
-    with opened_as(path, kind) as (file, _):
+    with open_manifest(path, kind) as (file, _):
         table = file.read()
         table.validate(full=True)
         return table.replace_schema_metadata(file.schema_arrow.metadata)
@@ -251,7 +251,7 @@ def read_rows(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
 
     Raises `ManifestError` when it is not a manifest of that kind, as it was written.
     """
-    with opened_as(path, kind) as (file, _):
+    with open_manifest(path, kind) as (file, _):
         if file.num_row_groups <= 1:
             return [row for table in tables(file) for row in rows_of(path, kind, table)]
         return StoredRows(partial(_rows_at, path, kind), np.arange(file.metadata.num_rows))
@@ -265,10 +265,10 @@ def read_part(path: Path, kind: RowKind[RowT]) -> Sequence[RowT]:
     try:
         return read_rows(path, kind)
     except ManifestError as error:
-        raise ManifestError(f"{error}{removed(path)}") from None
+        raise ManifestError(f"{error}{remove_part(path)}") from None
 
 
-def removed(path: Path) -> str:
+def remove_part(path: Path) -> str:
     """Remove a part that cannot be used, and return words for a message. Only files below `work` are removed."""
     try:
         # As it is named: `work` may be a link to another disk.
@@ -297,7 +297,7 @@ def _rows_at(path: Path, kind: RowKind[RowT], numbers: Numbers, *, kept: object 
     """The rows of these numbers; `kept` is what the file goes with."""
     rows: list[RowT] = []
     order = np.argsort(numbers, kind="stable")
-    with opened(path, again=True) as file:
+    with open_parquet(path, again=True) as file:
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         bounds = np.searchsorted(numbers[order], np.cumsum([0, *sizes]))
         for number, (first, last) in enumerate(pairwise(bounds)):
@@ -309,7 +309,7 @@ def _rows_at(path: Path, kind: RowKind[RowT], numbers: Numbers, *, kept: object 
 
 def read_metadata(path: Path) -> dict[str, Any]:
     """The metadata of a manifest's file: kind, schema version, package and tool versions, configuration hash."""
-    with opened(path) as file:
+    with open_parquet(path) as file:
         return metadata(path, file.schema_arrow)
 
 
@@ -325,7 +325,7 @@ def kind_of(path: Path) -> RowKind[Any]:
 
 def stored_rows(path: Path) -> int:
     """The number of rows of a manifest, from its end. Raises `ManifestError`."""
-    with opened(path) as file:
+    with open_parquet(path) as file:
         return int(file.metadata.num_rows)
 
 
@@ -341,16 +341,16 @@ def counts(path: Path) -> tuple[int, int]:
 
 def columns_in(path: Path) -> list[str]:
     """The names of the columns that a file has. Raises `ManifestError`."""
-    with opened(path) as file:
+    with open_parquet(path) as file:
         return list(file.schema_arrow.names)
 
 
 def read_columns(path: Path, *names: str) -> pa.Table:
-    """Some columns of a manifest or a part, as they are stored; what it says of itself is not checked.
+    """Some columns of a manifest or a part, as they are stored; the metadata is not checked.
 
     Raises `ManifestError`.
     """
-    with opened(path) as file:
+    with open_parquet(path) as file:
         return file.read(columns=list(names)).select(list(names))
 
 

@@ -26,7 +26,7 @@ def root_of(path: Path, described: Mapping[str, object]) -> Path:
     Raises `ManifestError` where the manifest names any other folder than that or its own.
     """
     relative = PurePosixPath(str(described.get("root", ".")))
-    # As it is named first: `manifests` may be a link to another disk. Then as it lies: the name may be a link to it.
+    # First the path as it is written: `manifests` may be a link to another disk. Then the path that it leads to.
     named, real = Path(os.path.abspath(path)).parent, Path(path).resolve().parent
     levels = len(relative.parts)
     if set(relative.parts) - {".."} or levels > len(real.parents):
@@ -40,16 +40,16 @@ def root_of(path: Path, described: Mapping[str, object]) -> Path:
     raise ManifestError(f"{path} says that its root is {root}, but does not lie in that folder's `manifests`")
 
 
-def lying(path: Path) -> Path:
-    """A manifest, or a folder of manifests, as it lies in its tree: a name from outside of it may be a link into it.
+def path_in_tree(path: Path) -> Path:
+    """The path of a manifest, or of a folder of manifests, within its tree: a link from outside is resolved.
 
-    A path whose own folders say where it lies is given back as it is named: `manifests` may be a link to another disk.
+    A path with a folder `manifests` is returned unchanged, because that folder may be a link to another disk.
     """
     named, real = Path(os.path.abspath(path)), Path(path).resolve()
     return real if MANIFESTS in real.parts and MANIFESTS not in named.parts else path
 
 
-def confined(root: Path, relative: str) -> Path:
+def path_below(root: Path, relative: str) -> Path:
     """A file below `root`. Raises `ManifestError` for a path that leaves it."""
     plain = PurePosixPath(relative)
     if plain.is_absolute() or ".." in plain.parts or "\0" in relative or not plain.parts:
@@ -99,7 +99,7 @@ def absolute(column: str, value: str, root: Path, *, is_source: bool) -> str:
         files = {name: path and absolute("source_path", path, root, is_source=True) for name, path in paths}
         return with_guide_files(value, files) if files else value
     if column == "path" and not is_source:
-        return str(confined(root, value))
+        return str(path_below(root, value))
     if "\0" in value:
         raise ManifestError(f"the source path {value[:200]!r} holds a NUL")
     return str(root / value)

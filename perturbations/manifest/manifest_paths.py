@@ -1,6 +1,7 @@
-"""Where every file of a run lies, below `work/`, `manifests/` and `corpora/`: one table of paths with fields in braces.
+"""Where every file of a run lies, below `work/`, `manifests/` and `corpora/`: tables of paths with fields in braces.
 
-Snakemake's rules take these patterns as they are, with their fields as wildcards. Standard library only.
+Planning and jobs take paths from here. The rules of Snakemake write the paths of their own files out, so that a rule
+can be read alone. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,13 +22,36 @@ TABLES = ".tables"
 """The ending of the folder of a page's tables, which lies beside the page. No dataset's name has a dot."""
 
 RESERVED = frozenset({MANIFESTS, "logs", "demo_encoder", "split"})
-"""Names that no dataset can have: that of a tree's beginning, and those of folders that hold something else alone.
-
-And `split`: the target composed_<dataset> would be called as a rule is.
+"""Names that no dataset can have, because these folders hold something else. With `split`, the target
+composed_<dataset> would have the name of a rule.
 """
 
 _MANIFEST, RECORD = ".parquet", ".sha256"
-_PATTERNS = {
+
+MANIFEST_FILES = {
+    "sources": "manifests/{dataset}/sources.parquet",
+    "captions": "manifests/{dataset}/captions.parquet",
+    "questions": "manifests/{dataset}/questions.parquet",
+    "qrels": "manifests/{dataset}/qrels.parquet",
+    "analyses": "manifests/{dataset}/{analysis}.parquet",
+    "videos": "manifests/{dataset}/{suite}/videos.parquet",
+    "mixed_severity": "manifests/{dataset}/{suite}/mixed_severity.parquet",
+    "mixed_types": "manifests/{dataset}/{suite}/mixed_types.parquet",
+    "texts": "manifests/{dataset}/{suite}/captions.parquet",
+    "multimodal": "manifests/{dataset}/{suite}/multimodal.parquet",
+    "text_statistics": "manifests/{dataset}/{suite}/caption_statistics.parquet",
+    "quarantine": "manifests/{dataset}/{suite}/quarantine.parquet",
+    "captions_quarantine": "manifests/{dataset}/captions_quarantine.parquet",
+    "composed_pool": "manifests/{dataset}/composed/pool.parquet",
+    "composed_queries": "manifests/{dataset}/composed/queries.parquet",
+    "composed_galleries": "manifests/{dataset}/composed/galleries.parquet",
+    "composed_qrels": "manifests/{dataset}/composed/qrels.parquet",
+    "results": "manifests/{dataset}/{kind}/{model}/results.parquet",
+    "ranks": "manifests/{dataset}/{kind}/{model}/ranks.parquet",
+}
+"""The path of every manifest, by its name here. Several may be of one kind of rows (`manifest.rows`)."""
+
+PATTERNS = {
     # what planning writes: no list beside one of another plan, because Snakemake lists a folder once
     "shard_list": "work/{dataset}/shards/{shard}.jsonl",
     "caption_list": "work/{dataset}/captions/{shard}.jsonl",
@@ -55,7 +79,7 @@ _PATTERNS = {
     "encoded": "work/{dataset}/evaluation/{model}/{modality}.safetensors",
     "evaluation_part": "work/{dataset}/evaluation/{model}/{job}.parquet",
     "evaluation_ranks": "work/{dataset}/evaluation/{model}/{job}.ranks.parquet",
-    # pictures and pages beside manifests, which `manifest.rows` declares
+    # pictures and pages beside manifests
     "index": INDEX,
     "card": "manifests/{dataset}/{suite}/README.md",
     "preview": "manifests/{dataset}/{suite}/preview.png",
@@ -69,7 +93,9 @@ _PATTERNS = {
     "clip_marker": "corpora/{dataset}/{suite}/{perturbation}/{severity}/.{shard}.json",
     # of every job
     "log": "work/logs/{job}.log",
+    **MANIFEST_FILES,
 }
+"""The path of every kind of file."""
 
 WHOLE, COMPOSED = "whole", "composed"
 """Below a dataset's folder: what is made of its whole videos, and its queries of a clip and an instruction."""
@@ -78,7 +104,7 @@ NAME = "[a-z][a-z0-9_]*"
 
 
 def proper_name(text: str) -> str:
-    """The dataset's name that is nearest to a text; empty where none is near."""
+    """The name of a dataset that is nearest to a text; empty if no letter of it can be in a name."""
     letters = unicodedata.normalize("NFKD", text.lower()).encode("ascii", "ignore").decode()  # without accents
     name = re.sub(r"[^a-z0-9_]+", "_", letters).strip("_").lstrip("_0123456789")
     return "" if name in RESERVED else name
@@ -96,38 +122,25 @@ _FIELDS = {
 """What the fields may hold; every other one is a `NAME`."""
 
 
-@cache
-def patterns() -> dict[str, str]:
-    """Kind -> its path with fields in braces, those of all manifests too."""
-    from perturbations.manifest.row_kinds import FILES
-
-    return _PATTERNS | FILES
-
-
-def pattern(kind: str) -> str:
-    """A kind's path, with its fields as wildcards of Snakemake."""
-    return _PATTERNS[kind] if kind in _PATTERNS else patterns()[kind]
-
-
 def at(kind: str, /, **fields: object) -> str:
     """The path of a kind of file with these fields, relative to the folder in which jobs work."""
-    return pattern(kind).format_map(fields)
+    return PATTERNS[kind].format_map(fields)
 
 
 def name(kind: str, /, **fields: object) -> str:
     """The name of a kind of file, without its folder."""
-    return pattern(kind).rpartition("/")[2].format_map(fields)
+    return PATTERNS[kind].rpartition("/")[2].format_map(fields)
 
 
 def any_of(kind: str, /, **fields: object) -> str:
     """The paths of a kind of file with these fields, as a pattern in which each other field is `*`."""
-    names = re.findall(r"\{(\w+)\}", pattern(kind))
-    return pattern(kind).format_map(dict.fromkeys(names, "*") | fields)
+    names = re.findall(r"\{(\w+)\}", PATTERNS[kind])
+    return PATTERNS[kind].format_map(dict.fromkeys(names, "*") | fields)
 
 
 def folder(kind: str, /, **fields: object) -> str:
     """The folder that holds a kind of file; without fields, with wildcards."""
-    text = pattern(kind).rpartition("/")[0]
+    text = PATTERNS[kind].rpartition("/")[0]
     return text.format_map(fields) if fields else text
 
 
@@ -209,7 +222,7 @@ def place_of(path: str) -> tuple[str, dict[str, str]] | None:
 
 @cache
 def _compiled() -> list[tuple[str, re.Pattern[str]]]:
-    ordered = sorted(patterns().items(), key=lambda item: (item[1].count("{"), -len(item[1])))
+    ordered = sorted(PATTERNS.items(), key=lambda item: (item[1].count("{"), -len(item[1])))
     return [(kind, re.compile(_expression(text))) for kind, text in ordered]
 
 

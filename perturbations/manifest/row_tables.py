@@ -40,8 +40,7 @@ def column_problem(kind: RowKind[Any], schema: pa.Schema) -> str | None:
         return f"it does not have {', '.join(map(repr, absent[:5]))}"
     for own in schema:
         if own.name not in wanted.names or schema.names.count(own.name) > 1:
-            what = kind.renamed.get(own.name, "which this version does not know")
-            return f"it has the column {own.name[:80]!r}, {what}"
+            return f"it has the column {own.name[:80]!r}, which this version does not know"
         if own.type != wanted.field(own.name).type:
             return f"'{own.name}' is of the type {own.type}, and {wanted.field(own.name).type} in this version"
     return None if schema.names == wanted.names else "they are in another order"

@@ -1,4 +1,4 @@
-"""The kinds of manifests: what a row is, where the files lie, and which columns identify and order the rows.
+"""The kinds of manifests: what a row is, and which columns identify and order the rows.
 
 `manifests/README.md` explains every column to users. The Parquet schema is derived from the types of rows
 (`perturbations.manifest.columns`): a field whose type admits None may be empty, every other one is filled in every row.
@@ -32,9 +32,6 @@ class RowKind(Generic[RowT]):
         row: the type of its rows.
         key: the columns that identify a row and order them.
         complete: the type of its complete rows, where those have more columns filled.
-        files: the paths of the manifests of this kind, by the names that they have in `manifest_paths`, with fields in
-            braces.
-        renamed: columns of files that were written before 1.0, and what happened to them.
         contradictions: what its rows contradict in files beside it, a sentence each, given its path, rows and metadata.
     """
 
@@ -42,8 +39,6 @@ class RowKind(Generic[RowT]):
     row: type[RowT]
     key: tuple[str, ...]
     complete: type[RowT] | None = None
-    files: Mapping[str, str] = field(default_factory=dict, compare=False)
-    renamed: Mapping[str, str] = field(default_factory=dict, compare=False)
     contradictions: Callable[[Path, Sequence[Any], Mapping[str, Any]], Iterable[str]] | None = field(
         default=None, compare=False
     )
@@ -107,9 +102,7 @@ class CompleteSource(SourceRow):
     rotation: int
 
 
-SOURCES = RowKind(
-    "sources", SourceRow, ("item_id",), CompleteSource, files={"sources": "manifests/{dataset}/sources.parquet"}
-)
+SOURCES = RowKind("sources", SourceRow, ("item_id",), CompleteSource)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +115,7 @@ class CaptionRow:
     text: str
 
 
-CAPTIONS = RowKind("captions", CaptionRow, ("caption_id",), files={"captions": "manifests/{dataset}/captions.parquet"})
+CAPTIONS = RowKind("captions", CaptionRow, ("caption_id",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +138,7 @@ class QuestionRow:
     others: str | None = None
 
 
-QUESTIONS = RowKind(
-    "questions", QuestionRow, ("question_id",), files={"questions": "manifests/{dataset}/questions.parquet"}
-)
+QUESTIONS = RowKind("questions", QuestionRow, ("question_id",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +150,7 @@ class QrelRow:
     score: int
 
 
-QRELS = RowKind("qrels", QrelRow, ("query_id", "corpus_id"), files={"qrels": "manifests/{dataset}/qrels.parquet"})
+QRELS = RowKind("qrels", QrelRow, ("query_id", "corpus_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,9 +182,7 @@ class AnalysisRow:
     error: str | None = None
 
 
-ANALYSES = RowKind(
-    "analyses", AnalysisRow, ("analysis", "item_id"), files={"analyses": "manifests/{dataset}/{analysis}.parquet"}
-)
+ANALYSES = RowKind("analyses", AnalysisRow, ("analysis", "item_id"))
 
 
 SOURCE_STORAGE = "source"
@@ -268,12 +257,7 @@ class VideoRow(ClipRow):
     recipe_id: str
 
 
-VIDEOS = RowKind(
-    "videos",
-    VideoRow,
-    ("item_id", "suite", "perturbation", "severity"),
-    files={"videos": "manifests/{dataset}/{suite}/videos.parquet"},
-)
+VIDEOS = RowKind("videos", VideoRow, ("item_id", "suite", "perturbation", "severity"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,15 +268,7 @@ class MixRow(ClipRow):
     share: float | None = None
 
 
-MIXES = RowKind(
-    "mixes",
-    MixRow,
-    ("mix", "share", "perturbation", "item_id"),
-    files={
-        "mixed_severity": "manifests/{dataset}/{suite}/mixed_severity.parquet",
-        "mixed_types": "manifests/{dataset}/{suite}/mixed_types.parquet",
-    },
-)
+MIXES = RowKind("mixes", MixRow, ("mix", "share", "perturbation", "item_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,12 +306,7 @@ class TextRow:
     recipe_id: str
 
 
-TEXTS = RowKind(
-    "texts",
-    TextRow,
-    ("perturbation", "severity", "caption_id"),
-    files={"texts": "manifests/{dataset}/{suite}/captions.parquet"},
-)
+TEXTS = RowKind("texts", TextRow, ("perturbation", "severity", "caption_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,10 +326,7 @@ class MultimodalRow(VideoRow):
 
 
 MULTIMODAL = RowKind(
-    "multimodal",
-    MultimodalRow,
-    ("perturbation", "severity", "text_perturbation", "caption_id", "item_id"),
-    files={"multimodal": "manifests/{dataset}/{suite}/multimodal.parquet"},
+    "multimodal", MultimodalRow, ("perturbation", "severity", "text_perturbation", "caption_id", "item_id")
 )
 
 
@@ -387,12 +355,7 @@ class TextStatisticsRow:
     rouge1: float | None = None
 
 
-TEXT_STATISTICS = RowKind(
-    "text_statistics",
-    TextStatisticsRow,
-    ("perturbation", "severity"),
-    files={"text_statistics": "manifests/{dataset}/{suite}/caption_statistics.parquet"},
-)
+TEXT_STATISTICS = RowKind("text_statistics", TextStatisticsRow, ("perturbation", "severity"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,13 +373,7 @@ class QuarantineRow:
 
 
 QUARANTINE = RowKind(
-    "quarantine",
-    QuarantineRow,
-    ("item_id", "stage", "suite", "perturbation", "severity", "status", "error"),
-    files={
-        "quarantine": "manifests/{dataset}/{suite}/quarantine.parquet",
-        "captions_quarantine": "manifests/{dataset}/captions_quarantine.parquet",
-    },
+    "quarantine", QuarantineRow, ("item_id", "stage", "suite", "perturbation", "severity", "status", "error")
 )
 
 

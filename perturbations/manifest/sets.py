@@ -210,10 +210,10 @@ def merge(parts: Iterable[tuple[Path, Collection[object]]], kind: RowKind[RowT],
         try:
             members = files.read_rows(path, kind)
         except ManifestError as error:
-            problems.append(f"{error}{files.removed(path)}")
+            problems.append(f"{error}{files.remove_part(path)}")
             continue
         if problem := difference(Counter(_key(row, key) for row in members), expected):
-            problems.append(f"{path} {problem}{files.removed(path)}")
+            problems.append(f"{path} {problem}{files.remove_part(path)}")
         else:
             yield from members
     if problems:

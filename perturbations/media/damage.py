@@ -37,7 +37,6 @@ from perturbations.base.errors import MediaError, cut
 from perturbations.media import containers, opening, walks
 from perturbations.media.units import Units
 
-_LOST = "a part of the file is damaged or missing"
 _MISSING = "the file is damaged: a picture is missing that others refer to"
 _TOLD_BY_PICTURES = frozenset(
     ("av1", "flv1", "h263", "h264", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4", "prores", "vp8", "vp9", "vvc")
@@ -121,7 +120,7 @@ class CheckedPackets:
         for packet in walks.proven(self._path, self._stream, packets):
             if packet.size:
                 if packet.is_corrupt and self._format != "mpegts":  # whose gaps may be where another file begins
-                    raise MediaError(_LOST)
+                    raise MediaError(containers.LOST)
                 if packet.pts is not None and packet.time_base is not None:
                     self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
             if packet.stream.index != self._stream.index or (not packet.size and packet.pts is not None):

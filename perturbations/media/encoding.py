@@ -284,30 +284,33 @@ def _started(command: Sequence[str], *, stdin: int, stdout: int, stderr: int | I
         raise ToolError(f"ffmpeg cannot be started: {error}") from error
 
 
-_INTERRUPTED = 255  # of ffmpeg itself, after SIGTERM or SIGINT
-_HARD_EXIT = 123  # after more than three of them
-_SHELL_CANNOT = (126, 127)
+_OF_THE_MACHINE = {
+    123: "was interrupted",  # after more than three signals
+    126: "cannot be started",
+    127: "cannot be started",  # by the system's loader, or by a script in place of the program
+    255: "was interrupted",  # by SIGTERM or SIGINT, which ffmpeg catches
+    256 - errno.ENOMEM: "ran out of memory",
+}
+"""What became of ffmpeg at these exit statuses, by no fault of the clip."""
 _SHELL_SIGNAL = 128
-_KILLS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU}
-_OF_MEMORY = 256 - errno.ENOMEM
 
 
 def failure_of(status: int, words: str, path: Path) -> PerturbationError:
-    """The error for ffmpeg's exit status, negative for a signal, and its words."""
+    """The error for ffmpeg's exit status, negative for a signal, and its words: of the disk, the machine or the clip.
+
+    ffmpeg that is interrupted while it opens its input says that the input is invalid. Only a second try can tell, so
+    what may be the clip's fault is a `CrashError`, after which the clip is tried again.
+    """
     if status == -signal.SIGXFSZ or any(os.strerror(code) in words for code in OUTPUT_ERRNOS):
         return OutputError(f"cannot write {path}: {words or 'the file is too large'}")
-    if status in _SHELL_CANNOT:  # the system's loader, or a script in place of the program
-        return ToolError(f"ffmpeg cannot be started, exit status {status}: {words}")
-    if status == _OF_MEMORY or os.strerror(errno.ENOMEM) in words:
-        return ToolError(f"ffmpeg ran out of memory: {words}")
-    if status in (_INTERRUPTED, _HARD_EXIT):
-        return ToolError(f"ffmpeg was interrupted, exit status {status}: {words}")
+    no_memory = "ran out of memory" if os.strerror(errno.ENOMEM) in words else None
+    if reason := _OF_THE_MACHINE.get(status, no_memory):
+        return ToolError(f"ffmpeg {reason}, exit status {status}: {words}")
     number = status - _SHELL_SIGNAL if status > 0 and not words else -status
     if number in supervise.CRASHES:
         return CrashError(f"ffmpeg crashes: {supervise.signal_name(number)}")
-    if status < 0 or number in _KILLS:
+    if status < 0 or number in set(signal.Signals):
         return ToolError(f"ffmpeg was killed by {supervise.signal_name(number)}")
-    # ffmpeg that is interrupted while it opens its input says that the input is invalid: only a second try tells.
     return CrashError(f"ffmpeg failed with exit status {status}: {words}")
 
 

@@ -44,7 +44,10 @@ def read(path: Path, shape: tuple[int, int, int] | None = None) -> Image:
     """
     try:
         with tars.opened(path) as file, pa.input_stream(file, compression="zstd") as stream:
-            axis = _AXES[_read_name(stream)]
+            no_shape, dtype = _read_header(stream)
+            if no_shape != () or dtype.kind != "U" or dtype.itemsize > _LONGEST_NAME_BYTES:
+                raise ValueError("it does not begin with the name of a predictor")
+            axis = _AXES[str(np.frombuffer(stream.read(dtype.itemsize), dtype)[0])]
             residuals = _read_residuals(stream, shape)
             if stream.read(1):
                 raise ValueError("something follows the frames")
@@ -52,13 +55,6 @@ def read(path: Path, shape: tuple[int, int, int] | None = None) -> Image:
         raise MediaError(f"{path} cannot be read: {error}") from error
     # In place: a second array would double the memory.
     return np.cumsum(residuals, axis=axis, dtype=np.uint8, out=residuals)
-
-
-def _read_name(stream: pa.NativeFile) -> str:
-    shape, dtype = _read_header(stream)
-    if shape != () or dtype.kind != "U" or dtype.itemsize > _LONGEST_NAME_BYTES:
-        raise ValueError("it does not begin with the name of a predictor")
-    return str(np.frombuffer(stream.read(dtype.itemsize), dtype)[0])
 
 
 def _read_residuals(stream: pa.NativeFile, wanted: tuple[int, int, int] | None) -> Image:

@@ -113,10 +113,10 @@ def file_bitrate(path: Path) -> int:
         return container.bit_rate
 
 
-def video_bitrate(path: Path) -> float:
-    """Bits per second of the video stream's packets, NaN without a clock. Raises `MediaError` for a damaged file."""
+def video_bitrate(path: Path) -> float | None:
+    """Bits per second of the video stream's packets, None without a clock. Raises `MediaError` for a damaged file."""
     if profiles.is_picture(path):
-        return float("nan")
+        return None
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
         total, end = 0, Fraction(0)
@@ -124,4 +124,4 @@ def video_bitrate(path: Path) -> float:
             total += packet.size
             if packet.pts is not None:
                 end = max(end, (packet.pts + (packet.duration or 0)) * packet.time_base)
-    return float(8 * total / end) if end else float("nan")
+    return float(8 * total / end) if end else None

@@ -19,7 +19,6 @@ class Profile:
     codec: str
     pix_fmt: str
     options: Mapping[str, str]
-    exact: bool
     pixel_bits: int | None = None
     key_frames: int | None = None
     extension: str = ".mp4"
@@ -35,29 +34,26 @@ PROFILES: dict[str, Profile] = {
         "libx264rgb",
         "rgb24",
         {"preset": "ultrafast", "qp": "0", "forced-idr": "1"},
-        exact=True,
         key_frames=_SAMPLED,
     ),
     "high": Profile(
         "libx264rgb",
         "rgb24",
         {"preset": "ultrafast", "qp": "18", "forced-idr": "1", "x264-params": "ipratio=1"},
-        exact=False,
         key_frames=_SAMPLED,
     ),
     "compatible": Profile(
         "libx264",
         "yuv420p",
         {"preset": "veryfast", "crf": "17", "x264-params": "cpu-independent=1"},
-        exact=False,
     ),
     # What OpenCV's VideoWriter sets for "mp4v", with which the authors of MSRVTT-P wrote their videos.
-    "released": Profile("mpeg4", "yuv420p", {"g": "12", "qmin": "3"}, exact=False, pixel_bits=2),
+    "released": Profile("mpeg4", "yuv420p", {"g": "12", "qmin": "3"}, pixel_bits=2),
 }
 PICTURES: dict[str, Profile] = {
-    "png": Profile("png", "rgb24", {}, exact=True, extension=".png"),
+    "png": Profile("png", "rgb24", {}, extension=".png"),
     # As the authors of MM-Robustness stored perturbed pictures: what OpenCV's `imwrite` does.
-    "jpeg": Profile("mjpeg", "yuvj420p", {"quality": "95"}, exact=False, extension=".jpg"),
+    "jpeg": Profile("mjpeg", "yuvj420p", {"quality": "95"}, extension=".jpg"),
 }
 """How a perturbed picture is stored."""
 

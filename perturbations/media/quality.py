@@ -38,18 +38,18 @@ class Distortion:
             self._similarity.append(ssim(image, other))
 
     @property
-    def psnr_db(self) -> float:
-        """10 log10(255^2 / mean squared error); infinite for equal frames, NaN without any."""
+    def psnr_db(self) -> float | None:
+        """10 log10(255^2 / mean squared error); infinite for equal frames, None without any."""
         if not self._values:
-            return math.nan
+            return None
         if not self._squared:
             return math.inf
         return 10 * math.log10(255**2 * self._values / self._squared)
 
     @property
-    def ssim(self) -> float:
-        """Mean SSIM of the luma planes, NaN without any frame."""
-        return float(np.mean(self._similarity)) if self._similarity else math.nan
+    def ssim(self) -> float | None:
+        """Mean SSIM of the luma planes, None without any frame."""
+        return float(np.mean(self._similarity)) if self._similarity else None
 
 
 def ssim(image: Image, other: Image) -> float:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import cv2
-import numpy as np
 from PIL import Image as Pictures
 
 from perturbations.base.arrays import Image
@@ -24,7 +22,7 @@ from perturbations.pages.contact_sheet import contact_sheet, write_whole
 _SIDE = 160  # the most pixels of a side of each clip: six of them fit the width of a page
 _WORD = 96  # of so many pixels a column is wide enough for "severity 5"
 _QUALITY = 60  # of a WebP
-_PROFILE = profiles.Profile("libx264", "yuv420p", {"preset": "slow", "crf": "24"}, exact=False)
+_PROFILE = profiles.Profile("libx264", "yuv420p", {"preset": "slow", "crf": "24"})
 ENDINGS = (".webp", ".mp4")
 """The forms: a WebP plays in READMEs and browsers, an MP4 in slides too."""
 
@@ -55,7 +53,8 @@ def animate(
     severities = list(entry.severities) if severities is None else severities
     source, *others = map(preview_sheet.remembering, [row, *donors])
     places_of = partial(clip_previews.places, fps=float(source.timing.frame_rate), whole=entry.moves_frames)
-    films = [*preview_sheet.films_of(entry, source, others, severities, seed, places_of, scaled=_small)]
+    scaled = partial(clip_previews.scaled_down, most=_SIDE)
+    films = [*preview_sheet.films_of(entry, source, others, severities, seed, places_of, scaled=scaled)]
     is_stand_in = has_stand_in(entry.guide)
     title = preview_sheet.title_of(row.item_id, [entry.key], seed, has_stand_ins=is_stand_in)
     height, width = (max(image.shape[axis] for image, *_ in films) for axis in (0, 1))
@@ -65,12 +64,6 @@ def animate(
     sheets = [contact_sheet([("", images)], columns, cell_height=height, title=title) for images in moments]
     _write([sheet[: sheet.shape[0] // 2 * 2, : sheet.shape[1] // 2 * 2] for sheet in sheets], output)
     return entry.key if is_stand_in else None
-
-
-def _small(image: Image) -> Image:
-    scale = min(1.0, _SIDE / max(image.shape[:2]))
-    sides = [max(1, round(side * scale)) for side in image.shape[1::-1]]
-    return np.asarray(cv2.resize(image, sides, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def _write(sheets: Sequence[Image], output: Path) -> None:

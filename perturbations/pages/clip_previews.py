@@ -23,9 +23,7 @@ from perturbations.pages import preview_sheet
 _FRAMES, RATE = 16, 8  # of all previews, so that those side by side stay in step
 _LATEST = 60  # no frame before it is skipped: of a long clip, only the beginning is decoded
 _SIDE = 240  # the most pixels of a side
-_PROFILE = Profile(
-    "libx264", "yuv420p", {"preset": "veryfast", "crf": "32", "x264-params": "cpu-independent=1"}, exact=False
-)
+_PROFILE = Profile("libx264", "yuv420p", {"preset": "veryfast", "crf": "32", "x264-params": "cpu-independent=1"})
 _TIMING = Timing(Fraction(1, RATE), Fraction(RATE))
 _QUALITY = 40  # of stills
 _ITEMS = 2
@@ -79,7 +77,8 @@ def _preview(
     """A preview; where a file is missing or damaged, the reason. A page of the others is still of use."""
     whole = whole or row.stored_frames is not None
     try:
-        images = [_small(image) for image in frames_of(row, partial(places, fps=row.fps, whole=whole))]
+        chosen = partial(places, fps=row.fps, whole=whole)
+        images = [scaled_down(image, _SIDE, multiple=2) for image in frames_of(row, chosen)]  # 4:2:0 needs even sides
     except (MediaError, ManifestError, IndexError) as error:
         return {"video": "", "still": "", "note": " ".join(str(error).replace(f"{root}/", "").split())[:120]}
     video = "" if is_picture(row.source_path) else _address("video/mp4", encoded(images))
@@ -96,16 +95,11 @@ def encoded(images: Sequence[Image], profile: Profile = _PROFILE) -> bytes:
         return path.read_bytes()
 
 
-def _small(image: Image) -> Image:
-    """The image with even sides, as 4:2:0 needs them, of at most `_SIDE` pixels."""
-    height, width = image.shape[:2]
-    scale = min(1.0, _SIDE / max(height, width))
-    sides = max(2, 2 * round(width * scale / 2)), max(2, 2 * round(height * scale / 2))
-    return (
-        image
-        if sides == (width, height)
-        else np.asarray(cv2.resize(image, sides, interpolation=cv2.INTER_AREA), np.uint8)
-    )
+def scaled_down(image: Image, most: int, *, multiple: int = 1) -> Image:
+    """The image with no side longer than `most` pixels; the sides are multiples of a number."""
+    scale = min(1.0, most / max(image.shape[:2]))
+    width, height = (multiple * max(1, round(side * scale / multiple)) for side in image.shape[1::-1])
+    return np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def _address(kind: str, data: bytes) -> str:

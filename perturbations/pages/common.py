@@ -1,4 +1,4 @@
-"""What pages share: links, the order of perturbations, and the reasons for which items lack."""
+"""What pages share: links, the order of perturbations, and the reasons for which items are missing."""
 
 from __future__ import annotations
 

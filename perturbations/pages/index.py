@@ -53,7 +53,7 @@ def index(root: Path = Path()) -> Path:
     for path in filter(manifest_paths.is_manifest, lying):
         try:
             known = files.kind_of(path)
-            with files.opened_as(path, known):  # which has the columns of its kind
+            with files.open_manifest(path, known):  # which has the columns of its kind
                 kind = known.name
             reasons = common.reasons(files.read_rows(path, QUARANTINE)) if kind == QUARANTINE.name else []
             if reasons:

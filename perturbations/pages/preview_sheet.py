@@ -240,10 +240,7 @@ PlacesOf = Callable[[int], Sequence[int]]
 
 def perturbed_frames(row: VideoRow, places_of: PlacesOf) -> list[Image]:
     """Frames of a perturbed clip, whose paths are absolute. Raises `MediaError`."""
-    places = places_of(row.stored_frames or row.frame_count)
-    distinct = sorted(set(places))
-    images = dict(zip(distinct, open_clip(row, distinct), strict=True))
-    return [images[place] for place in places]
+    return list(open_clip(row, places_of(row.stored_frames or row.frame_count)))
 
 
 def clean_frames(row: VideoRow, places_of: PlacesOf) -> list[Image]:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, cut, short
-from perturbations.datasets.listing import at
-from perturbations.datasets.parsing import json_lines, table, whole_json
+from perturbations.datasets.fields import checked_all
+from perturbations.datasets.parsing import Rows, json_list, numbered, rows_of, whole_json
 from perturbations.manifest.rows import QuestionRow
 from perturbations.questions.answer_rows import AnswerRow, CellKey
 from perturbations.questions.answering import LETTERS, parsed
@@ -39,7 +39,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class _Log:
-    """A file of answers: what is said of all of them, and each with its place."""
+    """A file of answers: what it says of all of them, and the record of each with its place."""
 
     path: Path
     records: Sequence[tuple[str, Record]]
@@ -180,43 +180,31 @@ def _files(paths: Sequence[Path]) -> list[Path]:
 
 def _opened(path: Path) -> _Log:
     kind = path.suffix.lower()
-    if kind == ".jsonl":
-        lines = [(at(where), row) for where, row in json_lines(path)]
-        records = [(where, _object(path, where, row)) for where, row in lines]
-        if any("filtered_resps" in record or "resps" in record for _, record in records):
-            return _of_lmms_eval(path, records)
-        return _of_table(path, records)
-    if kind in (".csv", ".tsv"):
-        rows = table(path, (), "\t" if kind == ".tsv" else ",", "")
-        return _of_table(path, [(at(where), _object(path, at(where), row)) for where, row in rows])
-    if kind == ".json":
-        whole = whole_json(path, list, "a list of answers")
-        return _of_table(path, [(f"entry {at}", _object(path, str(at), row)) for at, row in enumerate(whole)])
-    if kind == ".xlsx":
-        return _of_table(path, _excel(path))
-    raise AnnotationError(f"{path}: answers are read from .jsonl, .csv, .tsv, .json and .xlsx files")
+    if kind in (".jsonl", ".csv", ".tsv"):
+        rows = rows_of(path, ())
+    elif kind == ".json":
+        rows = json_list(path, "a list of answers")
+    elif kind == ".xlsx":
+        rows = _excel(path)
+    else:
+        raise AnnotationError(f"{path}: answers are read from .jsonl, .csv, .tsv, .json and .xlsx files")
+    records = list(checked_all(path, rows))
+    if kind == ".jsonl" and any("filtered_resps" in record or "resps" in record for _, record in records):
+        return _of_lmms_eval(path, records)
+    return _of_table(path, records)
 
 
-def _object(path: Path, where: str, row: object) -> Record:
-    if not isinstance(row, dict):
-        raise AnnotationError(f"{path}, {where}: an object is expected, not {short(row)}")
-    if None in row:
-        raise AnnotationError(f"{path}, {where}: more fields than the header has: texts with a comma need quotes")
-    return row
-
-
-def _excel(path: Path) -> list[tuple[str, Record]]:
+def _excel(path: Path) -> Rows:
     import pandas as pd
 
     try:
-        rows = pd.read_excel(path).to_dict("records")
+        return numbered("row", pd.read_excel(path).rename(columns=str).to_dict("records"))
     except ImportError:
         raise ConfigError(
             f"{path}: to read .xlsx, pip install openpyxl; VLMEvalKit writes .tsv with PRED_FORMAT=tsv"
         ) from None
     except Exception as error:  # openpyxl raises what its parsers do
         raise AnnotationError(f"{path} cannot be read: {cut(str(error))}") from None
-    return [(f"row {number}", {str(key): value for key, value in row.items()}) for number, row in enumerate(rows)]
 
 
 def _of_lmms_eval(path: Path, records: Sequence[tuple[str, Record]]) -> _Log:
@@ -300,7 +288,7 @@ def _given(named: Mapping[Path, _Value], path: Path) -> _Value | None:
 
 
 def _response(record: Record, own: Record) -> str:
-    """What the model said, as it said it."""
+    """The response of the model, as it is logged."""
     value = next(
         (record[name] for name in ("filtered_resps", "resps", "response", "prediction") if name in record),
         own.get("response"),

@@ -118,20 +118,17 @@ def place(asked: AskedCorpus) -> None:
     output, exported = asked.exported.request.output, asked.exported
     export_folder.claim(exported)
     targets = {
-        clip: output / export_folder.DATA / clip.scenario / f"{clip.key}{videos.suffix(clip.row)}"
+        clip: exported.request.data / clip.scenario / f"{clip.key}{videos.suffix(clip.row)}"
         for cell in asked.cells.values()
         for clip in cell.clips.values()
     }
-    asked.placed = {clip: path for clip, (path, *_) in videos.place(exported, targets).items()}
+    asked.placed = {clip: path for clip, (path, _) in videos.place(exported, targets).items()}
     exported.count = sum(len(asked.asked(name)) for name in asked.cells)
-    export_folder.finish(output, [*asked.placed.values()], exported.left_out)
+    export_folder.finish(output, exported.left_out)
 
 
-def write(asked: AskedCorpus, texts: Mapping[str, str], pattern: str) -> Exported:
-    """Write the files of an export by their names, and delete those of an earlier one that fit the `pattern`."""
-    output = asked.exported.request.output
-    for stale in {path.name for path in output.glob(pattern)} - {*texts}:
-        (output / stale).unlink()
+def write(asked: AskedCorpus, texts: Mapping[str, str]) -> Exported:
+    """Write the texts of an export by the names of their files."""
     for name, text in texts.items():
-        storage.write_text_if_changed(output / name, text)
+        storage.write_text(asked.exported.request.output / name, text)
     return asked.exported.result(shown.plural(asked.exported.count, "question"))

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from perturbations.base import shown, storage
@@ -100,7 +99,7 @@ def _written(asked: AskedCorpus) -> Exported:
         f"{task}.yaml": f"include: _base_yaml\ntask: {task}\nprocess_docs: !function utils.docs_{name}\n"
         for name, task in tasks.items()
     }
-    return harnesses.write(asked, texts, "*.yaml")
+    return harnesses.write(asked, texts)
 
 
 def _cell(asked: AskedCorpus, question_id: str, cell: dict[str, tuple[str, ExportedClip, Path]]) -> dict[str, str]:
@@ -140,8 +139,6 @@ _TASKS = {
 
 
 def _mirrored(asked: AskedCorpus) -> Exported:
-    # A folder holds tasks or a mirror.
-    asked.exported.request = replace(asked.exported.request, form="lmms_eval --mirror")
     exported, output = asked.exported, asked.exported.request.output
     adapter = str(exported.about.get("adapter") or "")
     if adapter not in _TASKS:
@@ -169,8 +166,8 @@ def _mirrored(asked: AskedCorpus) -> Exported:
                 storage.link_or_copy(held[clip][0], temporary)
     tasks = _TASKS[adapter][0] or ",".join(sorted({f"mvbench_{row.category}" for row in asked.rows}))
     commands = "\n".join(_command(output, name, tasks) for name in asked.cells)
-    storage.write_text_if_changed(output / "README.md", _MIRROR.format(commands=commands))
-    export_folder.finish(output, (), exported.left_out)
+    storage.write_text(output / "README.md", _MIRROR.format(commands=commands))
+    export_folder.finish(output, exported.left_out)
     return exported.result()
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import json
 import logging
 import os
 import re
@@ -20,9 +18,10 @@ from typing import Any, Literal
 
 from perturbations.base.errors import short
 from perturbations.base.records import canonical
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
+from perturbations.datasets.fields import checked, list_in, seconds, text_of
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item, at
-from perturbations.datasets.parsing import checked, seconds
+from perturbations.datasets.parsing import Rows
 from perturbations.manifest.rows import QuestionRow
 
 _log = logging.getLogger("perturbations")
@@ -76,7 +75,7 @@ class Entry:
 
 def entries(
     collector: Collector,
-    rows: Iterable[tuple[AnnotationPlace, object]],
+    rows: Rows,
     texts: Sequence[str],
     others: Sequence[str],
     fields: Callable[[dict[str, Any]], dict[str, Any]],
@@ -85,18 +84,18 @@ def entries(
 
     Other columns are kept.
     """
-    for number, (where, row) in enumerate(checked(collector, rows, texts[0], texts, others, caption="")):
+    for number, (where, row) in enumerate(checked(collector, rows, texts, others)):
         more = {name: value for name, value in row.items() if name not in (*texts, *others)}
         yield Entry(**{"where": where, "source_index": number, "more": more, **fields(row)})
 
 
-def add_all(given: Iterable[Entry], collector: Collector) -> None:
+def add_all(asked: Iterable[Entry], collector: Collector) -> None:
     """List questions, and the clips that they are about: every distinct span of a video, once.
 
     A clip's captions are its questions. A question that cannot be used is rejected with the reason.
     """
-    every = list(given)
-    videos = _Videos(entry.video for entry in every)
+    every = list(asked)
+    videos = _videos(entry.video for entry in every)
     readings = [_readings(entry) for entry in every]
     usual: Counter[str] = Counter(form for reading in readings if isinstance(reading, dict) for form in reading)
     from_one = _counts_from_one(every, readings)
@@ -105,7 +104,8 @@ def add_all(given: Iterable[Entry], collector: Collector) -> None:
     clips: dict[str, Item] = {}
     texts: dict[str, dict[str, AnnotationPlace]] = defaultdict(dict)
     for entry, reading in zip(every, readings, strict=True):
-        item_id = videos.item_id(entry)
+        video, ending = videos[entry.video]
+        item_id = _item_id(entry, video)
         try:
             if not entry.question_id:
                 raise ValueError("the question's id is empty")
@@ -117,7 +117,7 @@ def add_all(given: Iterable[Entry], collector: Collector) -> None:
                 raise ValueError(reading)
             if from_one and list(reading) == ["index"]:
                 raise ValueError(f"answers count from 0, and those of this file from 1 ({from_one}): write letters")
-            item = videos.item(entry, text)
+            item = _item(entry, item_id, video, ending, text)
             answer = _chosen(reading, usual, options)
         except ValueError as error:
             collector.reject(entry.where, item_id, f"question {short(entry.question_id)}: {error}")
@@ -148,49 +148,49 @@ def add_all(given: Iterable[Entry], collector: Collector) -> None:
 # --- clips ------------------------------------------------------------------------------------------------------------
 
 
-class _Videos:
-    """The videos of questions. Spellings of one file are one video: `./a.mp4` and `a`, in whatever Unicode form."""
+def _videos(spellings: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """The name and the ending of the video of each spelling.
 
-    def __init__(self, spellings: Iterable[str]) -> None:
-        self._endings: dict[str, list[str]] = defaultdict(list)
-        first: dict[str, str] = {}
-        for spelling in dict.fromkeys(spellings):
-            stem, ending = _split(spelling)
-            if ending and ending not in self._endings[stem]:
-                self._endings[stem].append(ending)
-            if first.setdefault(stem + ending, spelling) != spelling:
-                _say_once(f"{first[stem + ending]!r} and {spelling!r} name one video, and are taken as one")
-
-    def _of(self, spelling: str) -> tuple[str, str]:
-        """The name of a video and its ending; the name has the ending where another video differs in it alone."""
-        stem, ending = _split(spelling)
-        known = self._endings[stem]
+    Spellings of one file are one video: `./a.mp4` and `a`, in whatever Unicode form. A name has the ending where
+    another video differs in it alone.
+    """
+    split = {spelling: _split(spelling) for spelling in spellings}
+    endings: dict[str, list[str]] = defaultdict(list)
+    first: dict[tuple[str, str], str] = {}
+    for spelling, (stem, ending) in split.items():
+        if ending and ending not in endings[stem]:
+            endings[stem].append(ending)
+        if (other := first.setdefault((stem, ending), spelling)) != spelling:
+            _say_once(f"{other!r} and {spelling!r} name one video, and are taken as one")
+    videos = {}
+    for spelling, (stem, ending) in split.items():
+        known = endings[stem]
         ending = ending or (known[0] if len(known) == 1 else "")
-        return (stem + ending if len(known) > 1 else stem), ending
+        videos[spelling] = (stem + ending if len(known) > 1 else stem, ending)
+    return videos
 
-    def item_id(self, entry: Entry) -> str:
-        """The id of a question's clip: the video's name, and its span."""
-        name, _ = self._of(entry.video)
-        with suppress(ValueError):
-            start_s, end_s = seconds(entry.start_s), seconds(entry.end_s)
-            if start_s is not None or end_s is not None:
-                return f"{name}_{start_s or 0:.6g}_{'end' if end_s is None else f'{end_s:.6g}'}"
-        return name
 
-    def item(self, entry: Entry, text: str) -> Item:
-        """The clip of a question. Raises `ValueError`."""
-        if not entry.video:
-            raise ValueError("the video's name is empty")
+def _item_id(entry: Entry, video: str) -> str:
+    """The id of a question's clip: the video's name, and its span."""
+    with suppress(ValueError):
         start_s, end_s = seconds(entry.start_s), seconds(entry.end_s)
-        name, ending = self._of(entry.video)
-        files = entry.files or ((_split(entry.video)[0] + ending,) if ending else ())
-        extensions = () if files else VIDEO_EXTENSIONS
-        return Item(self.item_id(entry), name, files, (text,), start_s, end_s, extensions, where=entry.where)
+        if start_s is not None or end_s is not None:
+            return f"{video}_{start_s or 0:.6g}_{'end' if end_s is None else f'{end_s:.6g}'}"
+    return video
+
+
+def _item(entry: Entry, item_id: str, video: str, ending: str, text: str) -> Item:
+    """The clip of a question. Raises `ValueError`."""
+    if not entry.video:
+        raise ValueError("the video's name is empty")
+    start_s, end_s = seconds(entry.start_s), seconds(entry.end_s)
+    files = entry.files or ((_split(entry.video)[0] + ending,) if ending else ())
+    return Item(item_id, video, files, (text,), start_s, end_s, () if files else VIDEO_EXTENSIONS, where=entry.where)
 
 
 def _split(video: str) -> tuple[str, str]:
     """A video's name in one spelling, and its ending where that is one of videos."""
-    plain = composed(os.path.normpath(video)) if video else ""
+    plain = nfc(os.path.normpath(video)) if video else ""
     ending = PurePosixPath(plain).suffix
     is_known = ending.lower() in VIDEO_EXTENSIONS
     return (plain.removesuffix(ending), ending.lower()) if is_known else (plain, "")
@@ -205,10 +205,7 @@ def _say_once(line: str) -> None:
 
 
 def _text(value: object) -> str:
-    """A cell as a text; "" where it is empty, null or NaN."""
-    if value is None or value != value:
-        return ""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
+    return text_of(value).strip()
 
 
 def _question(value: object) -> str:
@@ -219,12 +216,7 @@ def _question(value: object) -> str:
 
 def _options(value: object) -> list[str]:
     """The options without letters before them: `A. red` is `red`, where all are written so. Raises `ValueError`."""
-    if isinstance(text := value, str):  # JSON, or a list as Python writes it
-        readers: tuple[Callable[[str], object], ...] = (json.loads, ast.literal_eval)
-        for read in readers:
-            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-                value = read(text)
-                break
+    value = list_in(value) if isinstance(value, str) else value
     if not isinstance(value, list | tuple) or not value:
         raise ValueError("it has no options: a list of them, or columns a, b, c, ...")
     if any(isinstance(option, list | dict | bool) for option in value):

@@ -40,7 +40,7 @@ def write_videos(request: Request) -> Exported:
             group=group, output=output.absolute(), driver=_DRIVER, dataset=asked.exported.dataset
         ),
     }
-    return harnesses.write(asked, texts, "*.tsv")
+    return harnesses.write(asked, texts)
 
 
 write_captions = write_videos

@@ -103,7 +103,7 @@ def swap(text: str, rng: Generator, *, tagger: Tagger) -> str:
 
 
 def _replace(text: str, replacement: Callable[[int, str], str | None]) -> str:
-    """The text with each word, without its clitic, replaced by what its place and itself give; None: it stays."""
+    """The text with other words: `replacement` takes a word's place and core without a clitic; None keeps the word."""
     words = text.split()
     for at, word in enumerate(words):
         stem, ending = clitic(word)
@@ -114,7 +114,7 @@ def _replace(text: str, replacement: Callable[[int, str], str | None]) -> str:
 
 
 def _exchanged(word: str, new: str, ending: str) -> str:
-    """A word's replacement with its clitic: of plurals in -s an apostrophe alone ("the guys' car", "the people's")."""
+    """A word's replacement with its clitic. Plurals in -s get an apostrophe alone: "the guys' car", "the people's"."""
     replaced = put(word, new)
     before, old, after = parts(word)
     if not before and not ending and after[:1] in APOSTROPHES and old[-1] in "sS" and new[-1] != "s":

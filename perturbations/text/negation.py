@@ -73,7 +73,7 @@ def _helps(cores: Sequence[str], tags: Sequence[str], at: int) -> bool:
 
 
 def _place_of_not(words: Sequence[str], cores: Sequence[str], tags: Sequence[str], at: int) -> int:
-    """Behind an auxiliary, of a question behind its subject."""
+    """The place of a "not": behind the auxiliary, and in a question behind its subject."""
     asks = at == 0 or (at == 1 and tags[0].startswith("W"))
     end = _subject_end(cores, tags, at + 1) if asks else at + 1
     ends_clause = any(parts(word)[2] for word in words[at:end]) or end == len(words)

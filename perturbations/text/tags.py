@@ -92,7 +92,7 @@ def without_false_verbs(words: Sequence[str], tags: Sequence[str]) -> list[str]:
 
 
 def _is_of_first_person(cores: Sequence[str], tags: Sequence[str], at: int) -> bool:
-    """Whether an "am" has its "I", or what a hasty writer puts there: "he am"; a time of day has a number."""
+    """Whether an "am" is the verb: it has an "I", or another subject by mistake ("he am"). A time has a number."""
     before = next((place for place in range(at - 1, -1, -1) if tags[place] != "RB"), None)
     if "i" in cores[at + 1 : at + 2]:
         return True

@@ -79,7 +79,7 @@ def clip_image_features(model: Any, pixels: Tensor) -> Tensor:
     layers = tower.encoder.layers
     counts: list[int | None] = [*[None] * (len(layers) - 1), 1]  # of the last layer only the first token is read
     if hidden.requires_grad and _is_simple(hidden) and _learns_in_norms_only(tower.encoder):
-        kept = _Kept(hidden, len(layers), model.config.vision_config.intermediate_size)
+        kept = _ActivationBlock(hidden, len(layers), model.config.vision_config.intermediate_size)
         for layer, count in zip(layers, counts, strict=True):
             norms = layer.layer_norm1, layer.layer_norm2
             parameters = [parameter for norm in norms for parameter in (norm.weight, norm.bias)]
@@ -140,7 +140,7 @@ def _learns_in_norms_only(encoder: nn.Module) -> bool:
     return not any(part.weight.requires_grad for part in encoder.modules() if isinstance(part, nn.Linear))
 
 
-class _Kept:
+class _ActivationBlock:
     """One block of memory for all that the backward pass of a chunk needs.
 
     Each tensor for itself, among those that live shortly, would leave holes: half as much memory again.

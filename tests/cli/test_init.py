@@ -207,7 +207,7 @@ def test_clips_without_captions_have_a_project(folder: str) -> None:
         make_clips(name)
     assert main(["init", folder, "--videos", "clips"]) == 0
     os.chdir(folder)
-    config = config_file.of_files([Path("config.yaml")], ["all"])
+    config = config_file.read_config([Path("config.yaml")], ["all"])
     (name,) = config.datasets
     assert name == {"study": "study", "Größe 2": "groe_2"}.get(folder, "mine")
     plan = sharding.plan_clips(config, name)

@@ -58,7 +58,7 @@ def test_the_smallest_configuration_has_defaults_and_cannot_be_changed() -> None
 
 
 def test_the_repositorys_own_configuration_is_valid() -> None:
-    assert set(config_file.of_files([ROOT / "config.yaml"]).datasets)
+    assert set(config_file.read_config([ROOT / "config.yaml"]).datasets)
 
 
 def test_a_datasets_own_limit_comes_before_the_global_one() -> None:
@@ -86,12 +86,6 @@ def test_every_published_number_may_be_written_out() -> None:
 @pytest.mark.parametrize("raw", [None, [], "text", 3])
 def test_what_is_no_configuration_at_all(raw: Any) -> None:
     assert set(mistakes(raw)) == {"(top level)"}
-
-
-def test_an_empty_configuration_names_what_it_lacks() -> None:
-    assert {key: words[:10] for key, words in mistakes({}).items()} == dict.fromkeys(
-        ("datasets", "suites"), "is missing"
-    )
 
 
 @pytest.mark.parametrize("device", ["cpu", "mps", "cuda", "cuda:0", "cuda:15"])

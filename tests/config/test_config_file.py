@@ -56,12 +56,12 @@ def test_later_files_replace_single_values_and_say_where_keys_stand(tmp_path: Pa
     second.write_text("# more\nstorage: {tier: recipe}\n")
     files = config_file.load([first, second, tmp_path / "absent.yaml"])
     assert files.values == {"seed": 1, "storage": {"tier": "recipe", "num_frames": 3}}
-    lines = files.given({"seed": 2, "storage": {"tier": "recipe", "num_frames": 3}})
+    lines = files.places_in({"seed": 2, "storage": {"tier": "recipe", "num_frames": 3}})
     assert lines.of(("storage", "tier")) == (1, 2, str(second))
     assert lines.of(("storage", "num_frames")) == (0, 2, str(first))
     assert lines.before("seed", "seed: no") == "command line: seed: no"
-    assert files.given({"seed": 4}) == lines
-    assert not files.given({"seed": 4}).by_key, "the configuration of another workflow's module"
+    assert files.places_in({"seed": 4}) == lines
+    assert not files.places_in({"seed": 4}).by_key, "the configuration of another workflow's module"
 
 
 def test_a_folder_cannot_be_read(tmp_path: Path) -> None:

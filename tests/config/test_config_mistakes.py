@@ -242,25 +242,6 @@ use rule * from own as own_*
 FOG = PLAIN.replace("mlvp: {}", "mlvp: {perturbations: [fog], severities: [1]}")
 CALLS: dict[str, tuple[list[str], dict[str, str], str]] = {
     # the words after snakemake, files beside config.yaml, and the whole of what is said of the mistake
-    "target": (["mlvp_mien"], {}, "no target 'mlvp_mien'; did you mean mlvp_mine?"),
-    "target in another order": (["mine_mlvp"], {}, "no target 'mine_mlvp'; did you mean mlvp_mine?"),
-    "target of captions": (["text_mlvp_mine"], {}, "no target 'text_mlvp_mine': mlvp perturbs no captions."),
-    "target of another suite": (
-        ["tampering_mine"],
-        {},
-        "no target 'tampering_mine': add it to config.yaml: suites: {tampering: {}}",
-    ),
-    "target of captions of another suite": (
-        ["text_mm_robustness_mine"],
-        {},
-        "no target 'text_mm_robustness_mine': add it to config.yaml: suites: {mm_robustness: {}}",
-    ),
-    "perturbation as a target": (
-        ["fog"],
-        {},
-        "no target 'fog'; it is a perturbation of mlvp and mm_robustness: suites: {mlvp: {perturbations: [fog]}}",
-    ),
-    "dataset as a target": (["mine"], {}, "no target 'mine'; did you mean tta_mine or mlvp_mine?"),
     "command line": (
         ["mlvp_mine", "--config", "suites={mlvp: {severities: [6], perturbations: [fogg]}}"],
         {},

@@ -96,7 +96,7 @@ def test_an_evaluation_asks_no_skipped_captions_and_lists_them() -> None:
     assert not {("msrvtt_p", "back_trans"), ("mm_robustness", "back_translation")} & planned
     listed = evaluation_paths.skipped(settings, "tiny")
     assert listed == left_out("msrvtt_p/back_trans", "mm_robustness/back_translation")
-    plan = sharding.DatasetPlan((), {}, listed=1, rejected=0, captions=1)
+    plan = sharding.DatasetPlan((), {}, listed=1, captions=1)
     lines = evaluation_paths.results(settings, "tiny", "evaluation", lambda name: plan, lambda name: ()).sizes
     assert lines[1:-1] == (
         f"captions of msrvtt_p on tiny: skipped: 1 perturbation, back_trans ({REASON})",

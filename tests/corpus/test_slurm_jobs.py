@@ -13,7 +13,7 @@ from slurm_answers import write_commands
 
 from perturbations.base import progress
 from perturbations.corpus import run_lines, run_status, slurm_jobs
-from perturbations.corpus.slurm_jobs import SubmittedJob, Watch
+from perturbations.corpus.slurm_jobs import Watch
 
 
 class Run:
@@ -25,8 +25,8 @@ class Run:
         self.printed: list[str] = []
         self.stopped: list[str] = []
         self.watch = Watch("perturb_x", self.printed.append, self.stopped.append)
-        self.watch.submitted("7", SubmittedJob("texts", ["work/logs/d/texts.log"]))
-        self.watch.submitted("8", SubmittedJob("videos", ["work/logs/d/videos.log"]))
+        self.watch.submitted("7", "texts", ["work/logs/d/texts.log"])
+        self.watch.submitted("8", "videos", ["work/logs/d/videos.log"])
 
     def look(self, *rows: str, times: int = 1) -> None:
         """Look once or more, while `squeue` prints these rows."""
@@ -109,7 +109,7 @@ def test_ordinary_waiting_is_said_once_in_ten_minutes(run: Run) -> None:
 
 
 def test_jobs_of_the_same_rule_and_reason_are_one_line(run: Run) -> None:
-    run.watch.submitted("8", SubmittedJob("texts", []))
+    run.watch.submitted("8", "texts", [])
     run.look(*(f"{number}|PENDING|short|2:00:00|1M|1|PartitionTimeLimit" for number in (7, 8)), times=2)
     assert [line.split(":")[0] for line in run.printed] == ["2 jobs of texts in Slurm"]
     assert run.cancelled() == ["scancel 7 8"]

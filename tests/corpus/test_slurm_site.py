@@ -10,18 +10,25 @@ import pytest
 from slurm_answers import NODES, PARTITIONS, write_commands
 
 from perturbations.corpus import slurm_site
+from perturbations.corpus.check_before_a_run import Report
 from perturbations.corpus.plan import corpus_rules, resources
 from perturbations.corpus.slurm_site import JobRequest, Partition
 
 
-def test_limits_of_partitions_and_their_largest_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _two_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_commands(tmp_path, monkeypatch, {"scontrol": {"show partition": PARTITIONS, "show node": NODES}})
+
+
+@pytest.mark.usefixtures("_two_partitions")
+def test_limits_of_partitions_and_their_largest_nodes() -> None:
     known, default = slurm_site.partitions()
     assert default == "main"
     assert known["main"] == Partition(math.inf, 6000, 2, has_gpus=True)
     assert known["short"] == Partition(60, 4000, 2, has_gpus=False)
 
 
+@pytest.mark.usefixtures("_two_partitions")
 @pytest.mark.parametrize(
     ("request_", "line"),
     [
@@ -37,21 +44,19 @@ def test_limits_of_partitions_and_their_largest_nodes(tmp_path: Path, monkeypatc
         (JobRequest("evaluate", 1, partition="gpus"), "evaluate: no partition gpus: there are main, short"),
     ],
 )
-def test_what_no_partition_gives_stops_a_run(
-    request_: JobRequest, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_commands(tmp_path, monkeypatch, {"scontrol": {"show partition": PARTITIONS, "show node": NODES}})
-    report = slurm_site.check([request_, JobRequest("sources", 1, 60, 1000)], 100)
-    assert len(report.errors) == 1
-    assert line in report.errors[0]
+def test_what_no_partition_gives_stops_a_run(request_: JobRequest, line: str) -> None:
     either = JobRequest(request_.rule, 1, 120, 5000, request_.gpus, "short,main")
-    assert slurm_site.check([either], 100).errors == []
+    slurm_site.check([request_, JobRequest("sources", 1, 60, 1000)], 100, report := Report())
+    slurm_site.check([either], 100, report)
+    (error,) = report.errors
+    assert line in error
 
 
-def test_a_quality_of_service_may_lift_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_commands(tmp_path, monkeypatch, {"scontrol": {"show partition": PARTITIONS, "show node": NODES}})
-    report = slurm_site.check([JobRequest("texts", 1, minutes=120, partition="short", qos="long")], 100)
-    assert (len(report.warnings), report.errors, report.limits) == (1, [], {})
+@pytest.mark.usefixtures("_two_partitions")
+def test_a_quality_of_service_may_lift_limits() -> None:
+    asked = [JobRequest("texts", 1, minutes=120, partition="short", qos="long")]
+    assert slurm_site.check(asked, 100, report := Report()) == {}
+    assert (len(report.warnings), report.errors) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -63,14 +68,14 @@ def test_more_jobs_than_an_account_may_submit(
 ) -> None:
     answers = {"show assoc": "vision|5\nspeech|20\nfree|\n"}
     write_commands(tmp_path, monkeypatch, {"sacctmgr": answers})
-    report = slurm_site.check([JobRequest("videos", 1, account=account)] * 28, jobs)
+    slurm_site.check([JobRequest("videos", 1, account=account)] * 28, jobs, report := Report())
     assert [f"--jobs {limit}" in line for line in report.errors] == ([True] if limit else [])
 
 
-def test_later_attempts_stop_at_the_limit_of_the_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_commands(tmp_path, monkeypatch, {"scontrol": {"show partition": PARTITIONS, "show node": NODES}})
+@pytest.mark.usefixtures("_two_partitions")
+def test_later_attempts_stop_at_the_limit_of_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [JobRequest("texts", 1, 40, 1500, partition="short"), JobRequest("videos", 1, 60, 1000)]
-    limits = slurm_site.check(asked, 100).limits
+    limits = slurm_site.check(asked, 100, Report())
     assert limits == {("texts", "runtime"): 60, ("texts", "mem_mb"): 4000, ("videos", "mem_mb"): 6000}
     monkeypatch.setattr(resources, "LIMITS", limits)
     wildcards = SimpleNamespace()
@@ -85,7 +90,8 @@ def test_what_slurm_does_not_say_is_not_checked(answer: str, tmp_path: Path, mon
     asked = [JobRequest("videos", 64, 10**6, 10**7, 8, "short", "vision")]
     commands = {"scontrol": {"show": answer}, "sacctmgr": {"show": answer}} if answer else {}
     write_commands(tmp_path, monkeypatch, commands)
-    assert slurm_site.check(asked, 100) == slurm_site.SiteCheck()
+    assert slurm_site.check(asked, 100, report := Report()) == {}
+    assert report == Report()
     assert slurm_site.forgets_after_s() == math.inf
 
 

@@ -183,6 +183,9 @@ WRONG_TARGETS = {
     "style_transfer": ": suites: {mlvp: {perturbations: [style_transfer]}}. " + LISTED,
     "tampering_mine": ": add it to config.yaml: suites: {tampering: {}}; did you mean mlvp_mine? " + LISTED,
     "text_mlvp_mine": f": mlvp perturbs no captions; did you mean text_msrvtt_p_mine? {LISTED}",
+    "text_mm_robustness_mine": (
+        f": add it to config.yaml: suites: {{mm_robustness: {{}}}}; did you mean text_msrvtt_p_mine? {LISTED}"
+    ),
 }
 
 

@@ -13,66 +13,32 @@ from looping import each
 
 from perturbations.base.errors import AnnotationError
 from perturbations.corpus.plan import items as reading
-from perturbations.datasets import folder
 from perturbations.datasets import listing as listings
+from perturbations.datasets import parsing, usual_columns
 from perturbations.datasets.adapter_registry import Dataset
 
 # --- what is wrong with a file -----------------------------------------------------------------------------------
 
 
 @each(
-    ("adapter", "name", "content", "message"),
+    ("name", "content", "message"),
     [
-        ("msrvtt", "a.csv", b"", "is empty"),
-        ("msrvtt", "a.csv", b"  \n", "is empty"),
-        ("msrvtt", "a.csv", b"\xff\xfe\x00", "not a UTF-8 text file"),
-        ("msrvtt", "a.csv", b"key,video_id,sentence\n1,v,\xff\n", "not a UTF-8 text file: line 2"),
-        ("msrvtt", "a.csv", b"key,video_id,sentence,key\n1,v,x,1\n", "has the column 'key' twice"),
-        ("folder", "a.json", b"[" * 200_000, "is not JSON"),
-        ("msrvtt", "a.csv", b"key,sentence\n1,2\n", "no column 'video_id'"),
-        ("msrvtt", "a.csv", b"item_id,caption\nx,y\n", "A table of your own is read by `adapter: folder`"),
+        ("a.csv", b"\xff\xfe\x00", "not a UTF-8 text file"),
         (
-            "folder",
             "a.csv",
-            b"name,caption\nx,y\n",
-            "no column 'item_id'; its header is ['name', 'caption']. Name your",
+            b"key,video_id,sentence\n1,v,\xff\n",
+            "not a UTF-8 text file: line 2, byte 26 of the file; save",
         ),
-        ("msrvtt", "a.csv", b'key,video_id,sentence\n1,v,"open\n', "line 2"),
-        ("msrvtt", "a.csv", b"key,video_id,sentence\n", "lists no item"),
-        ("activitynet", "a.jsonl", b'{"clip_id": "a", "text": "b"}\n{"clip_id": "c", "te', "line 2"),
-        ("activitynet", "a.jsonl", b'{"clip": "a", "text": "b"}\n', "line 1: no 'clip_id'"),
-        ("didemo", "a.json", b'{"video": 1}', "must be a list"),
-        ("didemo", "a.json", b"[1]", "entry 0"),
-        ("lsmdc", "a.csv", b"a\tb\tc\n", "line 1: 3 fields"),
-        ("youcook2", "a.json", b"{}", "no object 'database'"),
-        ("youcook2", "a.json", b'{"database": {"v": 1}}', "database.v: no list 'annotations'"),
-        ("msvd", "a.json", b'{"v": ["x"], "v": ["y"]}', "an object has the key 'v' twice"),
-        ("youcook2", "a.json", b'{"database": {"v": {"annotations": [], "annotations": []}}}', "'annotations' twice"),
-        (
-            "activitynet",
-            "a.jsonl",
-            b'{"clip_id":"u","clip_id":"v","text":"x"}',
-            "line 1: an object has the key 'clip_id' tw",
-        ),
-        ("folder", "a.json", b'[{"item_id":"v","caption":"","caption":"c"}]', "the key 'caption' twice"),
-        ("folder", "a.txt", b"x", ".parquet file"),
-        ("folder", "a.parquet", b"x" * 100, "not a Parquet file"),
-        ("folder", "a.json", b'[{"caption": "x"}]', "entry 0: no 'item_id'"),
-        ("folder", "a.json", b'{"item_id": "x", "caption": "y"}\n' * 2, "JSON lines have the extension .jsonl"),
-        ("folder", "a.csv", b"item_id;caption\nx;y\n", "['item_id;caption'], in which ';' separates the fields"),
-        ("folder", "a.csv", b"item_id\tcaption\nx\ty\n", "in which '\\t' separates the fields"),
-        (
-            "folder",
-            "a.csv",
-            "item_id,caption\nx,y\n".encode("utf-16"),
-            "byte 0 of the file; it is UTF-16: save it as UTF-8",
-        ),
+        ("a.csv", "item_id,caption\nx,y\n".encode("utf-16"), "byte 0 of the file; it is UTF-16: save it as UTF-8"),
+        ("a.json", b"[" * 200_000, "is not JSON"),
+        ("b.csv/a.csv", b"", "a.csv cannot be read: Is a directory; name the file in it"),
     ],
 )
-def test_a_malformed_file_says_where(tmp_path: Path, adapter: str, name: str, content: bytes, message: str) -> None:
-    config = dataset(tmp_path, adapter, content, name)
+def test_a_malformed_file_says_where(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.mkdir(parents=True) if "/" in name else path.write_bytes(content)
     with pytest.raises(AnnotationError, match=r"a\.") as caught:
-        reading.read("d", config)
+        list(parsing.rows_of(path, ()))
     assert message in str(caught.value)
 
 
@@ -142,7 +108,7 @@ def test_columns_that_cannot_be_guessed_are_named_in_few_words(
 ) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(AnnotationError, match=problem) as caught:
-        folder.choose_columns(tmp_path / name, ())
+        usual_columns.choose_columns(tmp_path / name, ())
     assert len(str(caught.value)) < 3000
 
 
@@ -185,5 +151,8 @@ def test_a_caption_or_an_id_of_megabytes_is_rejected(tmp_path: Path, kind: str) 
 def test_a_column_of_a_parquet_table_holds_texts_or_lists_of_them(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"item_id": ["a"], "caption": pa.array([[["c"] * 9]])}), path)
-    with pytest.raises(AnnotationError, match="the column 'caption' holds list<.*list<.*not texts"):
+    with pytest.raises(AnnotationError, match="row 0, caption 0: 'caption' must be text, not a list"):
+        reading.read("d", Dataset(adapter="folder", annotations=path, videos=tmp_path))
+    pd.DataFrame({"item_id": [], "text": []}).to_parquet(path)
+    with pytest.raises(AnnotationError, match=r"a\.parquet has no column 'caption'; its header is \['item_id'"):
         reading.read("d", Dataset(adapter="folder", annotations=path, videos=tmp_path))

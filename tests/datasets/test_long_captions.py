@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,55 +10,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from perturbations.config import file as config_file
-from perturbations.corpus.plan import items
-from perturbations.datasets.listing import Item, Listing
 from perturbations.evaluation.page import page_sections
 from perturbations.manifest import files
 from perturbations.manifest.rows import TEXT_STATISTICS, TextStatisticsRow
-
-
-def listed(folder: Path, adapter: str, text: str, name: str, **keys: Any) -> Listing:
-    (folder / name).write_text(text)
-    settings = {"adapter": adapter, "annotations": str(folder / name), "videos": str(folder), **keys}
-    config = config_file.parse({"datasets": {"long": settings}, "suites": {"mlvp": {}}})
-    return items.read("long", config.datasets["long"])
-
-
-@pytest.mark.parametrize(("captions", "text"), [("caption", "all"), ("spatial", "what"), ("temporal", "how")])
-def test_carebench_has_three_captions_of_each_clip(captions: str, text: str, tmp_path: Path) -> None:
-    entry = {"video": "a b.mp4", "caption": "all", "spatial_caption": "what ", "temporal_caption": "how"}
-    entries = json.dumps([entry, {"video": "lacks.mp4"}])
-    listing = listed(tmp_path, "carebench", entries, "metadata.json", captions=captions)
-    assert [(item.item_id, item.files, item.texts) for item in listing.items] == [("a b", ("a b.mp4",), (text,))]
-    assert "entry 1" in listing.rejected[0].reason
-
-
-def test_lovr_lists_scenes_of_which_the_first_have_captions_or_whole_videos(tmp_path: Path) -> None:
-    names = (*(f"long_video_clip/v1/v1-Scene-00{n}.mp4" for n in (1, 2)), "v1-Scene-003.mp4")
-    scenes = [{"path": name, "cap": f"scene {n}"} for n, name in enumerate(names, start=1)]
-    lines = "".join(json.dumps(scene) + "\n" for scene in scenes)
-    first, second, last = listed(tmp_path, "lovr", lines, "all_clip.jsonl", captioned=2).items
-    assert (first.item_id, first.source_video_id, first.files[0]) == (
-        "v1-Scene-001",
-        "v1-Scene-001",
-        "v1/v1-Scene-001.mp4",
-    )
-    assert (second.texts, last.texts, last.files[0]) == (("scene 2",), (), "v1/v1-Scene-003.mp4")
-    wrong = "{}\n" + lines
-    assert [item.texts for item in listed(tmp_path, "lovr", wrong, "all_clip.jsonl", captioned=2).items][1:] == [(), ()]
-    whole = listed(tmp_path, "lovr", '{"vid": "v1", "cap": "a day"}\n', "all_video.jsonl", items="videos")
-    assert whole.items == (Item("v1", "v1", ("v1.mp4",), ("a day",)),)
-
-
-def test_dream_1k_has_the_reference_as_caption(tmp_path: Path) -> None:
-    asked = {"role": "user", "content": [{"type": "video"}, {"type": "text", "text": "Describe it."}]}
-    answer = {"role": "assistant", "content": [{"type": "text", "reference": " A cat runs. "}]}
-    rows = [{"vid": "1", "messages": [asked, answer]}, {"vid": "2", "messages": [asked]}, {"vid": "3", "messages": "?"}]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    listing = listed(tmp_path, "dream_1k", lines, "DREAM-1k.jsonl")
-    assert [(item.item_id, item.files, item.texts) for item in listing.items] == [("1", ("1.mp4",), ("A cat runs.",))]
-    assert [entry.item_id for entry in listing.rejected] == ["2", "3"]
 
 
 def test_captions_that_a_model_does_not_read_to_their_end_are_counted_and_told(

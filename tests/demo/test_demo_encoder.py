@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -13,10 +14,10 @@ pytest.importorskip("transformers")
 from perturbations import retrieval
 from perturbations.demo import encoder, film
 from perturbations.evaluation.models.encoder_loading import LoadedBackbone, load
+from perturbations.media.clip import uniform_indices
 from perturbations.tta import adapt, encode_gallery, frames
 
 SMALL = encoder.Training(
-    threads=1,
     scenes=48,
     frames=3,
     passes=30,
@@ -46,7 +47,7 @@ def weights(folder: Path) -> bytes:
 
 
 def test_the_same_seed_gives_the_same_weights(folder: Path, tmp_path: Path) -> None:
-    few = encoder.Training(threads=1, scenes=16, frames=1, passes=2, batch_size=8, image_size=16, width=32, layers=1)
+    few = encoder.Training(scenes=16, frames=1, passes=2, batch_size=8, image_size=16, width=32, layers=1)
     before = torch.get_rng_state()
     for name, seed in (("one", 3), ("again", 3), ("other", 4)):
         encoder.train(tmp_path / name, seed=seed, training=few)
@@ -57,11 +58,11 @@ def test_the_same_seed_gives_the_same_weights(folder: Path, tmp_path: Path) -> N
 
 def test_it_finds_the_scenes_it_was_trained_on_by_all_words(backbone: LoadedBackbone) -> None:
     scenes = range(encoder.FIRST, encoder.FIRST + SMALL.scenes)
-    pixels = encoder._drawn(scenes, SMALL)
+    places = uniform_indices(SMALL.frames, film.NUM_FRAMES)
+    clips = (np.stack(list(film.frames(scene, places))) for scene in scenes)
+    pixels = torch.stack([torch.from_numpy(frames.resized(clip, SMALL.image_size)) for clip in clips])
     gallery = encode_gallery(backbone.model, backbone.texts.tokens([film.caption(scene) for scene in scenes]), "v2t")
-    (similarities,) = adapt(
-        backbone.model, "none", [frames.normalize(torch.from_numpy(pixels))], gallery, direction="v2t"
-    )
+    (similarities,) = adapt(backbone.model, "none", [frames.normalize(pixels)], gallery, direction="v2t")
     assert retrieval.recall_at_k(similarities, range(len(scenes)), 1) >= 30  # by chance 2
     # A text is pooled at its end: where the scene takes place is said last.
     tokens = backbone.texts.tokens(

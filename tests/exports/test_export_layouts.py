@@ -1,4 +1,4 @@
-"""What the layouts hub, webdataset, mteb and croissant do with any name, with bad input, and a second time."""
+"""What the layouts hub, webdataset, mteb and croissant do with any name, with bad input, and in any folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from perturbations.cli.main import main
 from perturbations.corpus import verification
 from perturbations.exports import export_folder, export_names, export_registry, webdataset
 from perturbations.manifest import files
-from perturbations.manifest.rows import MIXES, MULTIMODAL, QRELS, SOURCES, TEXTS, VIDEOS, MixRow
+from perturbations.manifest.rows import MIXES, MULTIMODAL, QRELS, SOURCES, TEXTS, VIDEOS
 
 
 @pytest.fixture
@@ -78,19 +78,16 @@ def test_keys_are_plain_and_distinct(ids: list[str]) -> None:
     assert len({name.casefold() for name in keys.values()}) == len(keys)
 
 
-def test_plain_ids_keep_their_names() -> None:
-    assert export_names.keys(["video9771", "Zq-2_x"]) == {"video9771": "video9771", "Zq-2_x": "Zq-2_x"}
-    hashed = export_names.keys(["a.b", "-leading", "a" * 61, "x" + "0" * 32, "Same", "same"])
-    assert all(re.fullmatch("x[0-9a-f]{32}", name) for name in hashed.values())
-    assert hashed["x" + "0" * 32] != "x" + "0" * 32
+def test_plain_ids_keep_their_names_without_the_extension_of_a_media_file() -> None:
+    named = {"video9771": "video9771", "Zq-2_x": "Zq-2_x", "x.mp4": "x", "y.AVI": "y"}
+    others = ["a.b", "-leading", "a" * 61, "x" + "0" * 32, "Same", "same", "c.mp4", "c.avi", "b", "B.webm", ".mp4"]
+    keys = export_names.keys([*named, *others])
+    assert {item_id: keys[item_id] for item_id in named} == named
+    assert all(re.fullmatch("x[0-9a-f]{32}", keys[item_id]) for item_id in others)
+    assert keys["x" + "0" * 32] != "x" + "0" * 32
 
 
 def test_an_id_with_an_extension_names_no_file_with_two(tree: Path, tmp_path: Path) -> None:
-    named = export_names.keys(["x.mp4", "y.AVI", "a.mp4", "a.avi", "b", "B.webm", "dr.no", ".mp4"])
-    assert (named["x.mp4"], named["y.AVI"]) == ("x", "y")
-    others = {name for item_id, name in named.items() if item_id not in ("x.mp4", "y.AVI")}
-    assert all(re.fullmatch("x[0-9a-f]{32}", name) for name in others)
-    assert len(others) == len(named) - 2
     rewrite(tree, [replace(row, item_id="x.mp4") for row in rows_of(tree) if row.item_id == "video1"])
     for form in ("hub", "webdataset"):
         export(form, videos_of(tree), tmp_path / form)
@@ -101,18 +98,17 @@ def test_an_id_with_an_extension_names_no_file_with_two(tree: Path, tmp_path: Pa
 
 
 def test_scenarios_have_plain_names(small: Path) -> None:
-    row = rows_of(small)[0]
-    named = replace(row, perturbation="fog", severity=3)
-    assert export_names.scenario(named) == "fog_3"
-    assert re.fullmatch("x[0-9a-f]{32}_3", export_names.scenario(replace(named, perturbation="../[*]")))
+    named = replace(rows_of(small)[0], perturbation="fog", severity=3)
     mixed = files.read_rows(videos_of(small).with_name("mixed_types.parquet"), MIXES)[0]
-    assert isinstance(mixed, MixRow)
-    shares = {share: export_names.scenario(replace(mixed, share=share)) for share in (0.2, 0.07, 0.125)}
-    assert shares == {0.2: "mixed_types_20", 0.07: "mixed_types_7", 0.125: "mixed_types_12p5"}
-    assert (
-        export_names.scenario(replace(mixed, mix="mixed_severity", share=None, perturbation="fog"))
-        == "mixed_severity_fog"
-    )
+    scenarios = {
+        "fog_3": named,
+        "mixed_types_20": replace(mixed, share=0.2),
+        "mixed_types_7": replace(mixed, share=0.07),
+        "mixed_types_12p5": replace(mixed, share=0.125),
+        "mixed_severity_fog": replace(mixed, mix="mixed_severity", share=None, perturbation="fog"),
+    }
+    assert {export_names.scenario(row): row for row in scenarios.values()} == scenarios
+    assert re.fullmatch("x[0-9a-f]{32}_3", export_names.scenario(replace(named, perturbation="../[*]")))
 
 
 @given(st.lists(st.integers(0, 5000), max_size=20), st.integers(1, 20_000))
@@ -138,7 +134,7 @@ def test_a_video_that_is_not_there_is_left_out_and_listed(
     assert main(["export", str(videos_of(tree)), "--format", name, "-o", str(output)]) == 1
     printed = capsys.readouterr().out
     total = 3 * len(ITEMS) - 2
-    assert f"{output}: {total} videos written, 0 existed, 2 failed, 0 quarantined" in printed
+    assert f"{output}: {total} videos written, 2 failed, 0 quarantined" in printed
     for row, problem in zip(left_out(output), ("missing", "changed"), strict=True):
         assert row["row"].startswith("clip_7")
         assert problem in row["problem"]
@@ -156,29 +152,19 @@ def test_a_clip_that_captions_lack_is_an_error_too(
     texts = str(tree / "manifests/data/mm_robustness/captions.parquet")
     assert main(["export", texts, "--format", name, "--clean", "-o", str(tmp_path / "out")]) == 1
     printed = capsys.readouterr().out
-    assert "16 captions written, 4 videos written, 0 existed, 1 failed, 1 quarantined" in printed
+    assert "16 captions written, 4 videos written, 1 failed, 1 quarantined" in printed
     assert [row["row"] for row in left_out(tmp_path / "out")] == [ITEMS[1], "bad"]
-
-
-def test_quarantined_rows_are_listed_without_being_an_error(tree: Path, tmp_path: Path) -> None:
-    first, *others = rows_of(tree)
-    bad = replace(first, status="quarantined", stage="video", error="=cmd|' no frames", path=None)
-    rewrite(tree, [bad, *others])
-    result = export("hub", videos_of(tree), tmp_path / "out", clean=True)
-    assert (len(result.failed), len(result.quarantined)) == (0, 2)  # and the clean clip that is quarantined
-    assert result.written == 4 * len(ITEMS) - 1
-    assert any("no frames" in row["problem"] for row in left_out(tmp_path / "out"))
-    assert not any(cell.startswith("=") for row in left_out(tmp_path / "out") for cell in row.values())
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_quarantined_video_is_listed_once_and_costs_no_other_pair(tree: Path, tmp_path: Path, name: str) -> None:
     bad = {"status": "quarantined", "stage": "video", "error": "no frames", "path": None}
-    rows = rows_of(tree, "pairs")
-    rows = [replace(row, **bad) if (row.item_id, row.perturbation) == (ITEMS[1], "fog") else row for row in rows]
+    rows = [replace(row, item_id="=1+1") if row.item_id == ITEMS[1] else row for row in rows_of(tree, "pairs")]
+    rows = [replace(row, **bad) if (row.item_id, row.perturbation) == ("=1+1", "fog") else row for row in rows]
     done = export(name, rewrite(tree, rows, "pairs"), tmp_path / "out", "pairs")
     assert (done.written, len(done.failed), len(done.quarantined)) == (2 * len(ITEMS) - 1, 0, 1)
-    assert (tmp_path / "out/left_out.csv").read_text("utf-8").count("no frames") == 1
+    (listed,) = left_out(tmp_path / "out")
+    assert (listed["row"], listed["problem"]) == ("'=1+1 fog 1", "quarantined: video: no frames"), "no formula"
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -208,63 +194,37 @@ def test_rows_that_cannot_be_exported_are_refused_before_anything_is_written(
 
 def test_what_is_needed_and_not_there_is_named(tree: Path, tmp_path: Path) -> None:
     (tree / "manifests/data/captions.parquet").unlink()
-    export("hub", videos_of(tree), tmp_path / "hub")
-    (row, *_) = pq.read_table(tmp_path / "hub/data/fog_1/metadata.parquet").to_pylist()
-    assert (row["caption"], row["captions"]) == ("", [])
+    for what in ("videos", "pairs"):
+        export("hub", videos_of(tree, what), tmp_path / what, what)
+        (row, *_) = pq.read_table(tmp_path / what / "data/fog_1/metadata.parquet").to_pylist()
+        assert (row["caption"], row["captions"], row.get("source_text")) == ("", [], None)
+    assert row["text"].startswith("typos ")
     with pytest.raises(ManifestError, match=r"no clip has captions.*captions\.parquet"):
-        export("mteb", videos_of(tree), tmp_path / "mteb")
+        export("mteb", videos_of(tree), tmp_path / "out")
     (tree / "manifests/data/sources.parquet").unlink()
-    with pytest.raises(ManifestError, match=r"no sources\.parquet beside or above"):
-        export("hub", videos_of(tree), tmp_path / "clean", clean=True)
-    texts = tree / "manifests/data/mm_robustness/captions.parquet"
-    with pytest.raises(ManifestError, match=r"no sources\.parquet of the dataset"):
-        export("mteb", texts, tmp_path / "texts", "captions")
-    assert not (tmp_path / "mteb").exists()
-    assert not (tmp_path / "clean").exists()
+    for form, what, manifest in (
+        ("hub", "videos", videos_of(tree)),
+        ("hub", "pairs", videos_of(tree, "pairs")),
+        ("mteb", "captions", tree / "manifests/data/mm_robustness/captions.parquet"),
+    ):
+        with pytest.raises(ManifestError, match=r"no sources\.parquet beside or above"):
+            export(form, manifest, tmp_path / "out", what, clean=form == "hub")
+    assert not (tmp_path / "out").exists()
 
 
-# --- again ------------------------------------------------------------------------------------------------------------
+# --- folders ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_an_export_lists_its_hashes_and_the_next_one_removes_what_is_no_more(
-    tree: Path, tmp_path: Path, name: str
-) -> None:
-    output = tmp_path / "out"
-    export(name, videos_of(tree), output, clean=True)
-    before, then = contents(output), times(output)
-    assert set(export_folder.read_sums(output / export_folder.SUMS)) == before.keys() - {export_folder.SUMS}
-    subprocess.run(["sha256sum", "--check", "--quiet", export_folder.SUMS], cwd=output, check=True)
-    result = export(name, videos_of(tree), output, clean=True)
-    assert contents(output) == before
-    if name in ("hub", "croissant"):
-        assert (result.written, result.kept) == (0, 4 * len(ITEMS))
-        changed = {path for path, time in times(output).items() if then[path] != time}
-        assert not any(path.suffix in (".mp4", ".avi") for path in changed)
-    (output / "notes.txt").write_text("mine", "utf-8")
-    (output / "data/.x.part-0123456789ab.mp4").write_bytes(b"half")
-    rewrite(tree, [row for row in rows_of(tree) if row.perturbation != "fog"])
-    export(name, videos_of(tree), output)
-    held = contents(output)
-    assert "notes.txt" in held
-    assert not any("fog" in path or "clean" in path or "part-" in path or "staged" in path for path in held)
-    assert any("gaussian_noise_3" in path for path in held)
-
-
-def test_an_exported_video_that_changed_is_written_again(tree: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    export("hub", videos_of(tree), output)
-    wanted = contents(output)
-    for place in (output / "data/fog_1", output / "data/gaussian_noise_1"):  # encoded, linked
-        cut, link, *_ = sorted(place.glob("videos/*.mp4"))
-        content = cut.read_bytes()
-        cut.unlink()
-        cut.write_bytes(content[: len(content) // 2])
-        link.unlink()
-        link.symlink_to(tree / "clean/2.mp4")
-    assert export("hub", videos_of(tree), output).written == 4
-    assert contents(output) == wanted
-    assert not any(path.is_symlink() for path in output.rglob("*"))
+def test_an_export_lists_its_hashes_and_holds_nothing_that_was_staged(small: Path, tmp_path: Path, name: str) -> None:
+    outputs = [tmp_path / "out", tmp_path / "again"]
+    for output in outputs:
+        export(name, videos_of(small), output, clean=True)
+    written = contents(outputs[0])
+    assert contents(outputs[1]) == written
+    assert set(export_folder.read_sums(outputs[0] / export_folder.SUMS)) == written.keys() - {export_folder.SUMS}
+    subprocess.run(["sha256sum", "--check", "--quiet", export_folder.SUMS], cwd=outputs[0], check=True)
+    assert not any("part-" in path or "staged" in path for path in written)
 
 
 def test_stored_videos_are_linked_and_copied_where_links_cannot_be(
@@ -285,34 +245,23 @@ def test_stored_videos_are_linked_and_copied_where_links_cannot_be(
     assert copied.read_bytes() == stored.read_bytes()
 
 
-def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    output.mkdir()
-    (output / "thesis.tex").write_text("mine", "utf-8")
-    with pytest.raises(OutputError, match="holds files that no export made"):
-        export("hub", videos_of(tree), output)
-    (output / export_folder.MARKER).write_text("[", "utf-8")
-    with pytest.raises(OutputError, match="holds files that no export made"):
-        export("hub", videos_of(tree), output)
-    assert sorted(path.name for path in output.iterdir()) == [export_folder.MARKER, "thesis.tex"]
-    export("hub", videos_of(tree), tmp_path / "hub")
-    with pytest.raises(OutputError, match="holds the export of 'data/videos/mlvp in the format hub'"):
-        export("webdataset", videos_of(tree), tmp_path / "hub")
-    with pytest.raises(OutputError, match="holds the export of"):
-        export("hub", tree / "manifests/data/sources.parquet", tmp_path / "hub")
-    mixed = [videos_of(tree).with_name(f"mixed_{kind}.parquet") for kind in ("types", "severity")]
-    export("hub", mixed[0], tmp_path / "mix")
-    with pytest.raises(OutputError, match="holds the export of 'data/mixed_types/mlvp in the format hub'"):
-        export("hub", mixed[1], tmp_path / "mix")
-    for place in (tree, tree / "corpora/data/mlvp/gaussian_noise_1/out", tree / "manifests/data/mlvp"):
-        with pytest.raises(OutputError, match="holds files that no export made|which the workflow fills"):
-            export("hub", videos_of(tree), place)
+@pytest.mark.parametrize("form", [*FORMATS, "recipe"])
+def test_only_a_new_or_an_empty_folder_is_filled(small: Path, tmp_path: Path, form: str) -> None:
+    (tmp_path / "empty").mkdir()
+    export(form, videos_of(small), tmp_path / "empty")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.tex").write_text("mine", "utf-8")
+    before = contents(tmp_path)
+    for output in (tmp_path / "mine", tmp_path / "empty"):
+        with pytest.raises(OutputError, match=f"{output} holds files: choose a new folder"):
+            export(form, videos_of(small), output)
+    assert contents(tmp_path) == before
 
 
-def test_verify_says_how_an_export_is_checked(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    export("hub", videos_of(tree), tmp_path / "out")
+def test_verify_says_how_an_export_is_checked(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export("hub", videos_of(small), tmp_path / "out")
     assert main(["verify", str(tmp_path / "out")]) == 1
-    assert "out is an export, not manifests: the same `perturb export` again" in capsys.readouterr().err
+    assert "out is an export, not manifests: its SHA256SUMS" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["corpora/mine", "manifests/mine/out", "manifests"])
@@ -415,32 +364,26 @@ def test_formats_that_are_not_there_or_take_something_else_are_refused(
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_writes_captions_and_splits_shards(
-    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    texts = tree / "manifests/data/mm_robustness/captions.parquet"
-    assert main(["export", str(texts), "--format", "webdataset", "--clean", "-o", str(tmp_path / "texts")]) == 0
-    assert "19 captions written, 0 failed" in capsys.readouterr().out
-    assert main(["export", str(texts), "--format", "hub", "-o", str(tmp_path / "hub")]) == 0
+def test_the_command_writes_captions(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = str(small / "manifests/data/mm_robustness/captions.parquet")
+    assert main(["export", texts, "--format", "hub", "-o", str(tmp_path / "hub")]) == 0
+    assert "9 captions written, 0 failed" in capsys.readouterr().out
     (table,) = (tmp_path / "hub/data").glob("*.parquet")
     rows = pq.read_table(table).to_pylist()
     assert table.name == "word_swap_3.parquet"
     assert "c1" not in {row["id"] for row in rows}  # the gate rejected it
     with pytest.raises(SystemExit):
-        main(["export", str(videos_of(tree)), "--format", "webdataset", "--shard-size", "0", "-o", "x"])
+        main(["export", str(videos_of(small)), "--format", "webdataset", "--shard-size", "0", "-o", "x"])
     assert "--shard-size: must be at least 1, not 0" in capsys.readouterr().err
 
 
-def test_the_card_shows_the_corpus_s_own_and_loads_as_yaml(tree: Path, tmp_path: Path) -> None:
-    export("hub", videos_of(tree), tmp_path / "out", clean=True)
+def test_the_card_shows_the_corpus_s_own_and_loads_as_yaml(small: Path, tmp_path: Path) -> None:
+    export("hub", videos_of(small), tmp_path / "out", clean=True)
     text = (tmp_path / "out/README.md").read_text("utf-8")
     assert "### MLVP on data\n\nThe corpus's own card." in text
-    card = yaml.safe_load(text.split("---\n")[1])
-    assert [entry["config_name"] for entry in card["configs"]] == [
+    assert [entry["config_name"] for entry in yaml.safe_load(text.split("---\n")[1])["configs"]] == [
         *("default", "fog_1", "gaussian_noise_1", "gaussian_noise_3", "clean"),
     ]
-    marker = json.loads((tmp_path / "out" / export_folder.MARKER).read_text("utf-8"))
-    assert (marker["format"], marker["corpus"]) == ("hub", "data/videos/mlvp")
 
 
 # --- pairs ------------------------------------------------------------------------------------------------------------
@@ -450,10 +393,12 @@ def test_an_export_before_the_first_pair_is_one_of_the_same_suite(tree: Path, tm
     """Where no severity of config.yaml is that of the pairs, only the clean ones are exported."""
     about, rows = {"root": "../../..", "dataset": "data", "suite": "mlvp"}, rows_of(tree, "pairs")
     for members, videos in (([], len(ITEMS)), (rows, 3 * len(ITEMS))):
+        output = tmp_path / str(videos)
         files.write(videos_of(tree, "pairs"), MULTIMODAL, members, about)
-        done = export("hub", videos_of(tree, "pairs"), tmp_path / "out", "pairs", clean=True)
-        assert done.written + done.kept == videos
-    assert len(pq.read_table(tmp_path / "out/data/fog_1/metadata.parquet")) == PAIRS // 2
+        assert export("hub", videos_of(tree, "pairs"), output, "pairs", clean=True).written == videos
+        marker = json.loads((output / export_folder.MARKER).read_text("utf-8"))
+        assert (marker["format"], marker["corpus"]) == ("hub", "data/multimodal/mlvp")
+    assert len(pq.read_table(output / "data/fog_1/metadata.parquet")) == PAIRS // 2
 
 
 def test_the_level_of_a_caption_s_perturbation_is_its_suite_s(tree: Path, tmp_path: Path) -> None:
@@ -462,27 +407,3 @@ def test_the_level_of_a_caption_s_perturbation_is_its_suite_s(tree: Path, tmp_pa
     export("hub", of_suite, tmp_path / "out", "pairs")
     (row, *_) = pq.read_table(tmp_path / "out/data/fog_1/metadata.parquet").to_pylist()
     assert row["text_level"] == "word"
-
-
-def test_pairs_without_the_dataset_s_captions_are_exported_without_them(tree: Path, tmp_path: Path) -> None:
-    for name in ("captions", "sources"):
-        (tree / f"manifests/data/{name}.parquet").unlink()
-    export("hub", videos_of(tree, "pairs"), tmp_path / "hub", "pairs")
-    (row, *_) = pq.read_table(tmp_path / "hub/data/fog_1/metadata.parquet").to_pylist()
-    assert (row["source_text"], row["captions"]) == (None, [])
-    assert row["text"].startswith("typos ")
-    with pytest.raises(ManifestError, match=r"no sources\.parquet"):
-        export("hub", videos_of(tree, "pairs"), tmp_path / "out", "pairs", clean=True)
-
-
-def test_the_command_says_what_it_wrote_and_a_second_time_keeps_it(
-    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["export", str(videos_of(tree, "pairs")), "--format", "hub", "-o", str(tmp_path / "out")]
-    for counted in ("10 videos written, 0 existed", "0 videos written, 10 existed"):
-        assert main(command) == 0
-        assert f"{counted}, 0 failed" in capsys.readouterr().out
-    front = yaml.safe_load((tmp_path / "out/README.md").read_text("utf-8").split("---\n")[1])
-    assert [(entry["config_name"], entry.get("default")) for entry in front["configs"]] == [
-        *(("multimodal", True), ("fog_1", None), ("gaussian_noise_1", None)),
-    ]

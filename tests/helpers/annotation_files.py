@@ -14,7 +14,7 @@ from perturbations.composed.split import Split
 from perturbations.config import file as config_file
 from perturbations.config import sections as configuration
 from perturbations.corpus.plan import items
-from perturbations.datasets.adapter_registry import Dataset
+from perturbations.datasets.adapter_registry import Dataset, adapters
 from perturbations.evaluation.composed.ways import STRATEGIES
 from perturbations.retrieval.composed import AVERAGES
 
@@ -23,7 +23,7 @@ def dataset(folder: Path, adapter: str, annotations: str | bytes, name: str, **k
     path = folder / name
     path.write_bytes(annotations if isinstance(annotations, bytes) else annotations.encode())
     (folder / "videos").mkdir(exist_ok=True)
-    return Dataset(adapter=adapter, annotations=path, videos=folder / "videos", **keys)
+    return adapters()[adapter].settings(adapter=adapter, annotations=path, videos=folder / "videos", **keys)
 
 
 WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {

@@ -15,7 +15,7 @@ KINDS = {
 
 def scene(index: int) -> tuple[str, ...]:
     """Size, colour, object, motion and place of a scene."""
-    size, colour, motion, place, thing = film._scene(index)
+    size, colour, motion, place, thing = film.scene(index)
     return size, colour, thing, motion, place
 
 

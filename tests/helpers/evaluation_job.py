@@ -101,7 +101,7 @@ def run(
         query_encoding.write(path, loaded, clean, modality, 3)
         encoded[modality] = query_encoding.read(path, loaded, modality)
     given = runner.EvaluationJob(loaded, clean, encoded, perturbed or (lambda run, modality: ([], "")))
-    return given.evaluate(runs, folder / f"{name}.jsonl")
+    return given.evaluate(runs, folder / name / "runs.jsonl")
 
 
 def bad_source(item_id: str) -> SourceRow:

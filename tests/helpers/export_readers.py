@@ -14,6 +14,13 @@ from perturbations.exports import export_registry
 from perturbations.exports.export_registry import Request
 
 FORMATS = ["hub", "webdataset", "mteb", "croissant"]
+PLACES = {
+    "videos": ("videos", "mlvp/videos.parquet"),
+    "mixes": ("videos", "mlvp/mixed_types.parquet"),
+    "texts": ("captions", "mm_robustness/captions.parquet"),
+    "pairs": ("pairs", "mlvp/multimodal.parquet"),
+}
+"""Of each kind of the small corpus' manifests, what exports call it, and its place in the dataset's folder."""
 
 
 def export(name: str, manifest: Path, output: Path, what: str = "videos", **fields: Any) -> Any:

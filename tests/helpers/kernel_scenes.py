@@ -166,6 +166,7 @@ def psnr(*pairs: tuple[Image, Image]) -> float:
     distortion = quality.Distortion(structural=False)
     for first, second in pairs:
         distortion.add(first, second)
+    assert distortion.psnr_db is not None
     return distortion.psnr_db
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 
 from perturbations.corpus.plan import recipe, tiers
 from perturbations.corpus.plan.clip_lists import ListedClip
-from perturbations.corpus.render import clean_clips
+from perturbations.corpus.store import clip_rows
 from perturbations.manifest import files
 from perturbations.manifest.rows import CAPTIONS, SOURCES, VIDEOS, CaptionRow, CompleteSource, VideoRow
 from perturbations.suites import suite_registry
@@ -41,7 +41,7 @@ def rows_of(
     monkeypatch.setattr("av.open", lambda *_, **__: pytest.fail("PyAV was opened for a picture"))
     path = saved(folder / name, Image.fromarray(DRAWN).resize((80, 48)), quality=95)
     clip = ListedClip(item_id="photo", source_video_id="photo", path=str(path))
-    source = clean_clips.source_row("pictures", clip)
+    source = clip_rows.source_row("pictures", clip)
     job = recipe.make(suite_registry.get("mm_robustness/pixelate"), 3, seed=0, storage=storage)
     places = {"root": folder, "folder": folder / "corpora", "part": folder / "work/j.parquet"}
     (row,) = clips.video_rows(job, [source], **places)

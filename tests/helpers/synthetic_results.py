@@ -142,17 +142,18 @@ def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
     usual: dict[str, Any] = {
         **{"dataset": "demo", "model_key": B32, "seed": 42, "direction": "v2t", **CLEAN},
         **{f"recall_at_{k}": 100.0 for k in (5, 10, 50, 100)},
-        **{"rsum": 300.0, "queries": 100, "gallery": 100, "median_rank": 1.0, "mean_rank": 2.0},
+        **{"queries": 100, "gallery": 100, "median_rank": 1.0, "mean_rank": 2.0},
         "backend": canonical({"retrieval": "demo_encoder"}),
         "side": "query" if more.get("suite", "clean") != "clean" else "none",
     }
-    return result_row(**{**usual, **more}, method=method, recall_at_1=recall_at_1)
+    columns = {**usual, **more, "method": method, "recall_at_1": recall_at_1}
+    return result_row(**{"rsum": sum(columns[f"recall_at_{k}"] for k in (1, 5, 10)), **columns})
 
 
 class Page(html.parser.HTMLParser):
     """A page: its text, of each table its caption and its rows of (text, mark); and the rows of the CSV by table.
 
-    "|" is between the lines of a cell.
+    "|" is between the lines of a cell. `sentences` are the paragraphs and the notes of tables, without their guides.
     """
 
     def __init__(self, path: Path) -> None:
@@ -162,6 +163,7 @@ class Page(html.parser.HTMLParser):
         self.cells: dict[str, list[dict[str, str]]] = {}
         self.headings: list[str] = []
         self.links: list[str] = []
+        self.sentences: list[str] = []
         self._rows: list[list[tuple[str, str]]] = []
         self._open: str | None = None
         self._text, self._mark = "", ""
@@ -174,7 +176,7 @@ class Page(html.parser.HTMLParser):
             self._rows = []
         elif tag == "tr":
             self._rows.append([])
-        elif tag in ("caption", "th", "td", "h2"):
+        elif tag in ("caption", "th", "td", "h2") or (tag == "p" and not self._open):
             self._open, self._text, self._mark = tag, "", ""
         elif tag in ("strong", "u"):
             self._mark = tag
@@ -200,6 +202,11 @@ class Page(html.parser.HTMLParser):
             self._open = None
         elif tag == "table":
             self._end_cell()
+        elif tag == "span" and self._open == "p":  # how to read tables
+            self._text = ""
+        elif tag == "p" and self._open == "p":
+            self.sentences += filter(None, [self._text.strip().removesuffix("Markdown · LaTeX").strip()])
+            self._open = None
 
     def _end_cell(self) -> None:
         if self._open in ("th", "td"):

@@ -204,7 +204,7 @@ def planned(**videos: Mapping[str, set[str]]) -> Plans:
 
     def plan_of(collection: str) -> DatasetPlan:
         shards = {name: frozenset(ids) for name, ids in videos[collection.replace("/", "_")].items()}
-        return DatasetPlan(tuple(shards), shards, listed=7, rejected=0)
+        return DatasetPlan(tuple(shards), shards, listed=7)
 
     return plan_of
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import clips
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -97,22 +96,6 @@ def test_what_is_no_manifest_is_named(name: str, tmp_path: Path) -> None:
             read(path)
 
 
-def test_damage_is_never_read_as_something_else(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    files.write(path, CAPTIONS, captions(*map(str, range(200))))
-    whole, rows = path.read_bytes(), files.read_rows(path, CAPTIONS)
-    generator = np.random.default_rng(0)
-    for _ in range(150):
-        damaged = bytearray(whole)
-        start = int(generator.integers(len(whole) - 4))
-        damaged[start : start + 4] = generator.bytes(4)
-        path.write_bytes(damaged)
-        with pytest.raises(ManifestError, match=re.escape(str(path))):
-            files.read_rows(path, CAPTIONS)
-    path.write_bytes(whole)
-    assert files.read_rows(path, CAPTIONS) == rows
-
-
 def test_each_flipped_bit_is_noticed_before_arrow_sees_it(tmp_path: Path) -> None:
     """Arrow ends the process for some of them."""
     path = tmp_path / "a.parquet"
@@ -128,34 +111,22 @@ def test_each_flipped_bit_is_noticed_before_arrow_sees_it(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "cells",
-    [
-        {"item_id": ["a", "c"]},
-        {"item_id": ["b", "a"]},
-        {"error": [None, None]},
-        {"error": ["", ""]},
-        {"severity": [1, 0]},
-        {"status": ["missing", "missing"]},
-    ],
+    [{"item_id": ["a", "c"]}, {"error": [None, None]}, {"severity": [1, 0]}],
     ids=str,
 )
-def test_a_changed_cell_is_noticed(cells: dict[str, Sequence[Any]], tmp_path: Path) -> None:
+def test_a_changed_cell_and_a_row_taken_out_are_noticed(cells: dict[str, Sequence[Any]], tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     before = {"item_id": ["a", "b"], "error": [None, ""], "severity": [1, None], "status": ["missing", "quarantined"]}
     lines = zip(*before.values(), strict=True)
     rows = [filled(QuarantineRow, **dict(zip(before, values, strict=True))) for values in lines]
     files.write(path, QUARANTINE, rows)
+    whole = pq.read_table(path)
     edited(path, **cells)
     with pytest.raises(ManifestError, match=r"a\.parquet was changed after it was written"):
         files.read_rows(path, QUARANTINE)
-
-
-@pytest.mark.parametrize("lost", [0, 1])
-def test_a_row_taken_out_is_noticed(lost: int, tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    files.write(path, CAPTIONS, captions("a", "b"))
-    pq.write_table(pq.read_table(path).take([1 - lost]), path)
-    with pytest.raises(ManifestError, match="was changed after it was written"):
-        files.read_rows(path, CAPTIONS)
+    pq.write_table(whole.take([1]), path)
+    with pytest.raises(ManifestError, match=r"a\.parquet was changed after it was written"):
+        files.read_rows(path, QUARANTINE)
 
 
 EMPTY: dict[str, tuple[RowKind[Any], Any, str]] = {

@@ -63,7 +63,7 @@ def test_the_root_is_the_folder_that_holds_manifests(
 
 @pytest.mark.parametrize("path", ["corpora/a.mp4", "a b.mp4", "corpora/видео/…", "corpora/..a", "corpora/a\nb", "-"])
 def test_a_path_below_the_root_is_allowed(path: str, tmp_path: Path) -> None:
-    assert locations.confined(tmp_path, path) == tmp_path / path
+    assert locations.path_below(tmp_path, path) == tmp_path / path
 
 
 def test_a_clean_clip_lies_where_its_dataset_has_it(tmp_path: Path) -> None:

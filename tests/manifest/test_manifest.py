@@ -22,9 +22,9 @@ from manifest_rows import captions, filled, names_of
 from perturbations import read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.result_rows import RANKS, RankRow
-from perturbations.manifest import files, row_tables
+from perturbations.manifest import files, manifest_paths, row_tables
 from perturbations.manifest.columns import columns_of, row_from, values_of
-from perturbations.manifest.row_kinds import FILES, KINDS
+from perturbations.manifest.row_kinds import KINDS
 from perturbations.manifest.rows import (
     ANALYSES,
     CAPTIONS,
@@ -150,7 +150,7 @@ def test_every_manifest_and_every_column_is_explained() -> None:
     for kind in KINDS.values():
         for name in names_of(kind):
             assert f"`{name}`" in page, (kind.name, name)
-    names = {Path(path).name for path in FILES.values()} - {"{analysis}.parquet"}
+    names = {Path(path).name for path in manifest_paths.MANIFEST_FILES.values()} - {"{analysis}.parquet"}
     assert not [name for name in names if name not in page and f"`{Path(name).stem}`" not in page]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from clips import FRAMES, MPEG4, RATE, VP9, X264_B, copied, ffmpeg_frames, has_encoder, images, make
+from clips import FRAMES, MPEG4, RATE, VP9, X264_B, copied, ffmpeg_frames, images, make
 from media_files import HEVC, MJPEG, MPEG2, refused
 
 from perturbations.media import probing
@@ -19,12 +19,6 @@ VP8 = ("-c:v", "libvpx", "-deadline", "realtime", "-pix_fmt", "yuv420p")
 
 Edit = Callable[[int, bytes], list[bytes]]
 """From a packet and its place to the packets that take its place; the last one has its time."""
-
-
-def source(folder: Path, name: str, *video: str) -> Path:
-    if not has_encoder(video[1]):
-        pytest.skip(f"this ffmpeg has no encoder {video[1]}")
-    return make(folder / name, *video)
 
 
 def packets(path: Path) -> list[av.Packet[av.VideoStream]]:
@@ -102,7 +96,7 @@ CODECS = {"h264": X264_B, "hevc": HEVC, "av1": AV1}
 @pytest.mark.parametrize(("codec", "name"), [(codec, name) for codec, units in UNITS.items() for name in units])
 def test_a_unit_that_no_picture_needs_does_no_harm(codec: str, name: str, suffix: str, tmp_path: Path) -> None:
     """Beside a picture, and as a sample of its own."""
-    whole = source(tmp_path, f"a.{suffix}", *CODECS[codec])
+    whole = make(tmp_path / f"a.{suffix}", *CODECS[codec])
     unit = UNITS[codec][name] if codec == "av1" else with_length(UNITS[codec][name])
 
     def beside(place: int, data: bytes) -> list[bytes]:
@@ -122,7 +116,7 @@ def test_a_header_that_ends_early_does_no_harm(bits: int, suffix: str, tmp_path:
         data = int(coded.ljust(-(-len(coded) // 8) * 8, "0"), 2).to_bytes(-(-len(coded) // 8), "big")
         return header[:6] + len(data).to_bytes(2, "big") + data + header[end:]
 
-    whole = source(tmp_path, f"a.{suffix}", *X264_B)
+    whole = make(tmp_path / f"a.{suffix}", *X264_B)
     other = edited(whole, lambda _, data: [data], shorter)
     assert other.read_bytes() != whole.read_bytes()
     assert_sound(other, whole)
@@ -136,11 +130,11 @@ def test_a_picture_whose_unit_passes_for_another_is_damage(codec: str, first: in
     def without(place: int, data: bytes) -> list[bytes]:
         return [data[:4] + bytes([first]) + data[5:] if place == 7 else data]
 
-    refused(edited(source(tmp_path, "a.mp4", *CODECS[codec]), without))
+    refused(edited(make(tmp_path / "a.mp4", *CODECS[codec]), without))
 
 
 def test_zeros_in_place_of_a_picture_of_av1_are_damage(tmp_path: Path) -> None:
-    path = source(tmp_path, "a.mp4", *AV1)
+    path = make(tmp_path / "a.mp4", *AV1)
     refused(edited(path, lambda place, data: [bytes(len(data)) if place == 7 else data]))
 
 
@@ -166,13 +160,13 @@ def with_segment(path: Path, kind: int, content: bytes) -> Path:
 @pytest.mark.parametrize("suffix", ["mov", "avi", "mkv"])
 @pytest.mark.parametrize("name", SEGMENTS)
 def test_what_cameras_write_into_motion_jpeg_does_no_harm(name: str, suffix: str, tmp_path: Path) -> None:
-    whole = source(tmp_path, f"a.{suffix}", *MJPEG)
+    whole = make(tmp_path / f"a.{suffix}", *MJPEG)
     assert_sound(with_segment(whole, *SEGMENTS[name]), whole)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_an_orientation_in_motion_jpeg_is_applied_as_by_ffmpeg(orientation: int, tmp_path: Path) -> None:
-    path = with_segment(source(tmp_path, "a.mov", *MJPEG), 0xE1, EXIF % orientation)
+    path = with_segment(make(tmp_path / "a.mov", *MJPEG), 0xE1, EXIF % orientation)
     frames = images(path)
     assert np.array_equal(frames, ffmpeg_frames(path, (frames.shape[2], frames.shape[1])))
 
@@ -209,7 +203,7 @@ NUMBERS = {
 def test_the_number_in_an_ivf_is_one_of_frames_or_of_ticks(
     number: str, fourcc: bytes, video: tuple[str, ...], tmp_path: Path
 ) -> None:
-    whole = source(tmp_path, "a.mkv", *video)
+    whole = make(tmp_path / "a.mkv", *video)
     path = ivf(whole, fourcc, *NUMBERS[number])
     assert_sound(path, whole)
     if NUMBERS[number][2] in (0, 0xFFFFFFFF):
@@ -228,14 +222,14 @@ def test_a_frame_that_is_not_to_be_shown_is_not_missing(suffix: str, tmp_path: P
     def without(place: int, data: bytes) -> list[bytes]:
         return [bytes([data[0] & 0xEF]) + data[1:] if place == 5 else data]
 
-    path = edited(source(tmp_path, "a.webm", *VP8), without)
+    path = edited(make(tmp_path / "a.webm", *VP8), without)
     path = ivf(path, b"VP80", 25, 1, 12) if suffix == "ivf" else copied(path, tmp_path / f"b.{suffix}")
     assert np.array_equal(images(path), ffmpeg_frames(path))
     assert len(images(path)) == 11
 
 
 def test_frames_of_av1_that_are_stored_one_by_one_are_all_shown(tmp_path: Path) -> None:
-    whole = source(tmp_path, "a.mkv", *AV1, "-lag-in-frames", "12", "-vf", "noise=alls=20:all_seed=1:allf=t")
+    whole = make(tmp_path / "a.mkv", *AV1, "-lag-in-frames", "12", "-vf", "noise=alls=20:all_seed=1:allf=t")
     path = ivf(whole, b"AV01", 25, 1, 0, split="av1_frame_split")
     assert len(packets(path)) > FRAMES
     assert_sound(path, whole)
@@ -248,17 +242,17 @@ def test_a_picture_that_a_decoder_does_not_know_as_such_is_missed(tmp_path: Path
     def without(place: int, data: bytes) -> list[bytes]:
         return [data.replace(b"\0\0\1\0", b"\0\0\1\xb0") if place == 7 else data]
 
-    assert "damaged" in refused(edited(source(tmp_path, "a.mkv", *MPEG2), without))
+    assert "damaged" in refused(edited(make(tmp_path / "a.mkv", *MPEG2), without))
 
 
 @pytest.mark.parametrize("suffix", ["avi", "mkv"])
 def test_a_first_picture_that_refers_to_none_is_damage(suffix: str, tmp_path: Path) -> None:
-    path = source(tmp_path, f"a.{suffix}", *MPEG4)
+    path = make(tmp_path / f"a.{suffix}", *MPEG4)
     refused(edited(path, lambda place, data: [data] if place else []))
 
 
 def test_user_data_of_mpeg_does_no_harm(tmp_path: Path) -> None:
     caption = b"\0\0\1\xb2GA94\x03\xff"
     for name, video, before in (("a.ts", MPEG2, b"\0\0\1\1"), ("a.mp4", MPEG4, b"\0\0\1\xb6")):
-        whole = source(tmp_path, name, *video)
+        whole = make(tmp_path / name, *video)
         assert_sound(edited(whole, lambda _, data, at=before: [data.replace(at, caption + at, 1)]), whole)  # type: ignore[misc]

@@ -83,14 +83,9 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "half.mp4": (lambda path: from_sound(path, half), "the file ends early"),
     "no-index.mp4": (lambda path: from_sound(path, all_but_the_end), "cannot be decoded|ends early|no video"),
     "half.mkv": (lambda path: from_sound(path, half, *X264_B), "the file ends early"),
-    "end.mkv": (lambda path: from_sound(path, all_but_the_end, *X264_B), "the file ends early"),
     "half-live.mkv": (lambda path: from_sound(path, half, *LIVE), "the file ends early"),
-    "half.webm": (lambda path: from_sound(path, half, *VP9), "the file ends early"),
     "half.avi": (lambda path: from_sound(path, half, *MPEG4), "the file ends early"),
-    "half.flv": (lambda path: from_sound(path, half), "damaged or missing"),
     "damaged.mp4": (lambda path: from_sound(path, a_third_lost), "damaged|cannot be decoded|ends early"),
-    "damaged.mkv": (lambda path: from_sound(path, a_third_lost, *X264), "damaged|cannot be decoded|ends early"),
-    "damaged.avi": (lambda path: from_sound(path, a_third_lost, *MPEG4), "damaged|cannot be decoded|ends early"),
 }
 
 

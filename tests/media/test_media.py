@@ -26,7 +26,6 @@ from clips import (
     decoded,
     ffmpeg,
     ffmpeg_frames,
-    has_encoder,
     images,
     make,
     noise,
@@ -47,12 +46,6 @@ from perturbations.media.clip import Timing, uniform_indices
 # --- decoding --------------------------------------------------------------------------------------------------------
 
 
-def made_or_skipped(path: Path, *output: str, size: tuple[int, int] = (WIDTH, HEIGHT)) -> Path:
-    if not has_encoder(output[1]):
-        pytest.skip(f"this ffmpeg has no encoder {output[1]}")
-    return make(path, *output, size=size)
-
-
 def assert_as_ffmpeg_gives_them(path: Path, size: tuple[int, int] = (WIDTH, HEIGHT)) -> None:
     expected = ffmpeg_frames(path, size)
     frames = decoded(path)
@@ -70,7 +63,7 @@ def assert_as_ffmpeg_gives_them(path: Path, size: tuple[int, int] = (WIDTH, HEIG
 
 @pytest.mark.parametrize("name", CODECS)
 def test_frames_are_those_of_ffmpeg(name: str, tmp_path: Path) -> None:
-    path = made_or_skipped(tmp_path / name, *CODECS[name])
+    path = make(tmp_path / name, *CODECS[name])
     assert_as_ffmpeg_gives_them(path)
     if name != "theora.ogv":  # it leaves out frames that did not change
         assert len(decoded(path)) == FRAMES
@@ -108,7 +101,7 @@ def test_interlaced_frames_are_those_of_ffmpeg(
 
 @pytest.mark.parametrize("name", ODD_CODECS)
 def test_frames_of_odd_sizes_are_those_of_ffmpeg(name: str, tmp_path: Path) -> None:
-    assert_as_ffmpeg_gives_them(made_or_skipped(tmp_path / name, *ODD_CODECS[name], size=ODD), ODD)
+    assert_as_ffmpeg_gives_them(make(tmp_path / name, *ODD_CODECS[name], size=ODD), ODD)
 
 
 SUBSAMPLED = {
@@ -438,7 +431,7 @@ def test_a_clip_without_frames_has_no_indices(total: int) -> None:
     ("name", "codec"), [("av1.mp4", "av1"), ("vp9-alpha.webm", "vp9"), ("mpeg2.mpg", "mpeg2video"), ("h264.ts", "h264")]
 )
 def test_probe_names_the_codec_and_not_its_decoder(name: str, codec: str, tmp_path: Path) -> None:
-    assert probing.probe(made_or_skipped(tmp_path / name, *CODECS[name])).codec == codec
+    assert probing.probe(make(tmp_path / name, *CODECS[name])).codec == codec
 
 
 def test_probe_describes_a_clip_its_rate_and_its_bitrate(tmp_path: Path) -> None:

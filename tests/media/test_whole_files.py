@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from looping import each
-from media_files import LIVE, pictures
+from media_files import pictures
 
 from perturbations.base.errors import MediaError
 from perturbations.media import decoding, framefile, probing
@@ -30,10 +30,6 @@ def test_bytes_behind_the_end_do_no_harm(suffix: str, tmp_path: Path) -> None:
         longer = tmp_path / f"longer.{suffix}"
         longer.write_bytes(path.read_bytes() + tail)
         assert np.array_equal(clips.images(longer), before)
-
-
-def test_a_matroska_file_of_unknown_length_is_read(tmp_path: Path) -> None:
-    assert len(clips.decoded(clips.make(tmp_path / "live.mkv", *LIVE))) == clips.FRAMES
 
 
 def test_an_avi_that_could_not_go_back_to_its_header_is_read(tmp_path: Path) -> None:

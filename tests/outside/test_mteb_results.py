@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import small_corpus
 from copies import ROOT
-from export_readers import Searcher, export, exported_module, known_scores
+from export_readers import PLACES, Searcher, export, exported_module, known_scores
 from looping import each
 from small_corpus import ITEMS
 
@@ -29,12 +29,6 @@ from perturbations.evaluation.result_rows import ResultRow, tables_of
 from perturbations.evaluation.result_sets import check
 
 PAGE = ROOT / "docs/how-to/mveb.md"
-KINDS = {
-    "videos": ("videos", "mlvp/videos.parquet"),
-    "mixes": ("videos", "mlvp/mixed_types.parquet"),
-    "texts": ("captions", "mm_robustness/captions.parquet"),
-    "pairs": ("pairs", "mlvp/multimodal.parquet"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +36,7 @@ def exported(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     folder = tmp_path_factory.mktemp("tasks")
 
     def of_kind(kind: str) -> Path:
-        what, place = KINDS[kind]
+        what, place = PLACES[kind]
         if not (folder / kind).exists():
             export("mteb", small / "manifests/data" / place, folder / kind, what, clean=kind != "mixes")
         return folder / kind

@@ -474,7 +474,7 @@ def test_strange_answers_are_counted_and_shown_once(table, tmp_path, caplog):
         ("question_id,model,response\nq000-shape,m,A\n", "--cell fog_3="),
         ("question_id,response,suite,perturbation,severity\nq000-shape,A,mlvp,fog,3\n", "--model NAME="),
         ("question_id,response,suite,perturbation,severity,model\nq000-shape,A,mlvp,fog,high,m\n", "not 'high'"),
-        ("question_id,response,suite,perturbation,severity,model\nq000-shape,A,mlvp,fog,3,m,x\n", "need quotes"),
+        ("question_id,response,suite,perturbation,severity,model\nq000-shape,A,mlvp,fog,3,m,x\n", "in quotes"),
         ("question_id,response,cell,model\nother,A,clean,m\n", "no answers to questions"),
     ],
 )

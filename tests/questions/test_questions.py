@@ -100,23 +100,6 @@ def test_mvbench(tmp_path):
     assert item.files == ("elsewhere/videos/v_1.mp4",)
 
 
-def test_next_qa(tmp_path):
-    path = tmp_path / "test.csv"
-    path.write_text(
-        "video,frame_count,width,height,question,answer,qid,type,a0,a1,a2,a3,a4\n"
-        "4010069381,369,640,480,how do the two man play,0,6,CH,roll the handle,tap their feet,clap,hit,pat\n"
-        "4010069381,369,640,480,why is he here,5,7,CW,a,b,c,d,e\n"
-    )
-    names = tmp_path / "map.json"
-    names.write_text(json.dumps({"4010069381": "1164/4010069381"}))
-    found = listing(tmp_path, "next_qa", path, map_vid_vidor_id=names)
-    (row,), (item,) = found.questions, found.items
-    assert (row.question_id, row.answer, row.category, row.subcategory) == ("4010069381_6", 0, "causal", "CH")
-    assert item.files == ("4010069381.mp4", "NExTVideo/4010069381.mp4", "1164/4010069381.mp4")
-    (lost,) = found.rejected
-    assert "beyond its 5 options (test.csv, line 3)" in lost.reason
-
-
 def test_video_mme(tmp_path):
     path = tmp_path / "test.parquet"
     row = {
@@ -130,20 +113,6 @@ def test_video_mme(tmp_path):
     assert question.options == ["Five.", "Six.", "A. few.", "None."]
     assert (question.answer, question.cluster, question.category) == (2, "fFjv93ACGo8", "short")
     assert "row 1" in found.rejected[0].reason
-
-
-def test_egoschema(tmp_path):
-    path, answers, places = (tmp_path / name for name in ("questions.json", "subset_answers.json", "uid.json"))
-    options = {f"option {number}": f"C does {number}." for number in range(5)}
-    path.write_text(json.dumps([{"q_uid": name, "question": "Why?", **options} for name in ("u1", "u2")]))
-    answers.write_text(json.dumps({"u2": 3, "u3": 1}))
-    found = listing(tmp_path, "egoschema", path, answers=answers)
-    (row,) = found.questions
-    assert (row.question_id, row.item_id, row.answer, row.source_index) == ("u2", "u2", 3, 1)
-    assert [entry.item_id for entry in found.rejected] == ["u3"]
-    places.write_text(json.dumps({"u2": {"video_uid": "ego", "starting_sec": 360, "ending_sec": 540}}))
-    (item,) = listing(tmp_path, "egoschema", path, answers=answers, uid_to_ego4d=places).items
-    assert (item.source_video_id, item.start_s, item.end_s) == ("ego", 360, 540)
 
 
 def test_perception_test_videos_are_cut_before_the_listed_frame(tmp_path):

@@ -348,10 +348,7 @@ def test_the_notice_lists_files_that_are_there() -> None:
     assert [name for name in listed if not (PACKAGE.parent / name).exists()] == []
 
 
-# --- rewritten sentences: gender, voice, tense, style, round trips, and the tags they rest on -------------------------
-
-
-# --- what each perturbation makes of a caption, whatever it draws ---------------------------------------------------
+# --- rewritten sentences: gender, voice, tense, style, round trips ----------------------------------------------------
 
 # Those of Schiappa et al., Tab. 5, that leave nothing to chance come last.
 with (ROOT / "tests" / "golden/rewritten.csv").open(encoding="utf-8", newline="") as file:

@@ -141,7 +141,7 @@ def test_another_setting_of_a_method_runs_alone(evaluated: Project) -> None:
     own = {"name": "tcr", "label": "share <0.5>", "parameters": {"share": 0.5}}
     project = changed(evaluated, methods=["tcr", "qbnorm", own])
     planned = {name: count for name, count in project.planned("tta_tiny").items() if name.startswith(RULES)}
-    of_setting = len(evaluation.jobs(config_file.parse(project.config), "tiny", "adaptation"))
+    of_setting = len(evaluation_paths.jobs(config_file.parse(project.config), "tiny", "adaptation"))
     assert planned == {"evaluate": of_setting, "results": 1}
     project.snakemake("tta_tiny")
     after = [*storage.journal_lines(journal)]
@@ -160,7 +160,7 @@ def test_after_a_changed_caption_its_runs_are_made_again(evaluated: Project, tmp
     project.snakemake("tta_tiny")
     project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"ocr": {5: {"ratio": 0.9}}}
     config = config_file.parse(project.config)
-    parts = evaluation_paths.result_parts(config, "tiny", evaluation.jobs(config, "tiny", "adaptation"))
+    parts = evaluation_paths.result_parts(config, "tiny", evaluation_paths.jobs(config, "tiny", "adaptation"))
     rerun = [part for part in parts if "/t2v/query/" in part]
     journals = [project.root / manifest_paths.journal_of(Path(part)) for part in rerun]
     before = [len(path.read_text().splitlines()) for path in journals]

@@ -233,7 +233,7 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
     )
 
     def parsed() -> configuration.Config:
-        return config_file.of_files([path])
+        return config_file.read_config([path])
 
     for key, wrong, right in (
         ("line 8: backends.frost.images", "no_frost", "."),

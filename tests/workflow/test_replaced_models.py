@@ -76,7 +76,7 @@ def test_files_that_are_loaded_count_and_no_others(model: Path) -> None:
 def test_the_file_of_a_backbone_from_outside_counts(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "_plugins", {})
     (model / "config.json").write_text('{"model_type": "mine"}')
-    fields = "name='mine', title='', source='', place=99, model_class='', image_processor='', example=''"
+    fields = "name='mine', title='', source='', model_class='', example=''"
     text = f"from perturbations.evaluation.backbones import Backbone\nBACKBONE = Backbone({fields})\n"
     hashes = [model_files.sha256(wanted())]
     for name in ("one.py", "other.py"):

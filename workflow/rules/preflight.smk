@@ -24,10 +24,8 @@ def check_before():
             )
         summary = check_before_a_run.check(CONFIG, JOBS.requested)
         if workflow.executor_plugin.name == "slurm":
-            of_site = slurm_site.check(requests_to_slurm(), workflow.nodes)
-            summary.errors += of_site.errors
-            summary.warnings += of_site.warnings
-            resources.LIMITS.update(of_site.limits)
+            limits = slurm_site.check(requests_to_slurm(), workflow.nodes, summary)
+            resources.LIMITS.update(limits)
         for line in summary.text():
             say(shown.line(line))
         summary.raise_errors()

@@ -180,15 +180,10 @@ def texts_manifest(
     try:
         files.write(texts, TEXTS, merged(), described)
     finally:
-        _drop_untrue_markers(parts)  # a part that cannot be used was removed
+        for marker in parts.glob("*.json"):
+            if not is_true_text_marker(marker):  # a part that cannot be used was removed
+                marker.unlink()
     files.write(statistics, TEXT_STATISTICS, counted, about)
-
-
-def _drop_untrue_markers(folder: Path) -> None:
-    """Delete the markers of captions in a folder that name a part which is missing or has another size."""
-    for marker in folder.glob("*.json"):
-        if not is_true_text_marker(marker):
-            marker.unlink()
 
 
 def multimodal(*, videos: Path, texts: Path, output: Path) -> None:

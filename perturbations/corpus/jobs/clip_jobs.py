@@ -18,8 +18,7 @@ from perturbations.base.records import canonical
 from perturbations.corpus.plan import clip_lists
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.plan.recipe import VideoRecipe
-from perturbations.corpus.render import clean_clips
-from perturbations.corpus.render.clean_clips import source_of
+from perturbations.corpus.render.clean_clips import cuts_in, source_of
 from perturbations.corpus.store import clip_rows, journal, stored_clip
 from perturbations.corpus.store.journal import Measured, ShardJournal
 from perturbations.manifest import files, manifest_paths
@@ -69,7 +68,7 @@ def sources(
     def work(clip: ListedClip, tick: Tick) -> CompleteSource:
         if drawn:
             draw(clip.item_id, Path(clip.path))
-        return clean_clips.source_row(dataset, clip, tick)
+        return clip_rows.source_row(dataset, clip, tick)
 
     clips = clip_lists.read(listed, ListedClip)
     rows: list[SourceRow] = []
@@ -112,7 +111,7 @@ def videos(
     known = Known(_by_item(analysis), [row for row in of_donors if row.status == COMPLETE])
     cut_of = None
     if wanted.whole_videos:
-        cut_of = clean_clips.cuts_in([row for path in whole or () for row in files.read_part(path, SOURCES)])
+        cut_of = cuts_in([row for path in whole or () for row in files.read_part(path, SOURCES)])
     rows: list[VideoRow] = []
     expected: list[VideoRow] = []
     targets: dict[str, Path] = {}
@@ -148,9 +147,7 @@ def videos(
             lacking = {name: path for name, path in targets.items() if path in kept and not path.exists()}
             for other in folder.glob(manifest_paths.name("clip_tar", shard="*")) if lacking else ():
                 journal.copy_members(other, lacking)  # of a shard that held them before
-        complete, todo = _divided(expected, finished)
-        rows += complete
-        rows += _worked(work, todo, "video", timeout_s)
+        rows += _made(expected, finished, work, "video", timeout_s)
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if tar:
             rows = journal.pack(held, rows, targets, suffix)
@@ -192,8 +189,7 @@ def analyses(
     with storage.one_job(manifest_paths.journal_of(part)):
         storage.remove_leftovers(targets.values())
         finished = ShardJournal(manifest_paths.journal_of(part), {row.recipe_id for row in expected})
-        rows, todo = _divided(expected, finished)
-        rows += _worked(work, todo, "analysis", timeout_s)
+        rows = list(_made(expected, finished, work, "analysis", timeout_s))
         storage.remove_leftovers(targets.values())
     files.write_part(part, ANALYSES, rows)
 
@@ -220,26 +216,25 @@ def _kept_file(row: AnalysisRow | None) -> Path | None:
     return path if row and path and path.is_file() and storage.sha256(path) == row.sha256 else None
 
 
-def _worked(
-    work: Callable[[_Item, Tick], Measured], todo: Sequence[_Item], stage: QuarantineStage, timeout_s: float
+def _made(
+    expected: Sequence[_Item],
+    finished: ShardJournal,
+    work: Callable[[_Item, Tick], Measured],
+    stage: QuarantineStage,
+    timeout_s: float,
 ) -> Iterator[_Item]:
-    """The row of each item, for which a child works: complete, or quarantined with the reason."""
-    count = counted(len(todo), "clips")
-
-    def row_of(outcome: tuple[_Item, Measured | None, str | None]) -> _Item:
-        row, result, error = outcome
-        count()
-        if result:
-            return clip_rows.complete(row, result)
-        _log.warning("quarantined %r: %s", row.item_id, error)
-        return replace(row, path=None, status=QUARANTINED, stage=stage, error=error)
-
-    return map(row_of, supervise.run(work, todo, stall_limit_s=timeout_s, name=lambda row: repr(row.item_id)))
-
-
-def _divided(expected: Sequence[_Item], finished: ShardJournal) -> tuple[list[_Item], list[_Item]]:
-    """The complete rows of finished items, and the rows of the others."""
+    """The row of each item, finished ones first: complete, or quarantined with the reason. A child does the work."""
     measured = [finished.find(row.recipe_id, _file_of(row)) for row in expected]
     kept = [clip_rows.complete(row, result) for row, result in zip(expected, measured, strict=True) if result]
     log_kept(len(kept), len(expected))
-    return kept, [row for row, result in zip(expected, measured, strict=True) if not result]
+    yield from kept
+    todo = [row for row, result in zip(expected, measured, strict=True) if not result]
+    count = counted(len(todo), "clips")
+    outcomes = supervise.run(work, todo, stall_limit_s=timeout_s, name=lambda row: repr(row.item_id))
+    for row, result, error in outcomes:
+        count()
+        if result:
+            yield clip_rows.complete(row, result)
+        else:
+            _log.warning("quarantined %r: %s", row.item_id, error)
+            yield replace(row, path=None, status=QUARANTINED, stage=stage, error=error)

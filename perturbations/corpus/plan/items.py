@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
-from perturbations.base.storage import composed
+from perturbations.base.storage import nfc
 from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.config.named_paths import check_paths
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.datasets import adapter_registry
 from perturbations.datasets.adapter_registry import Dataset
-from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Listing, Rejected, raise_problems
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Listing, Rejected
 from perturbations.datasets.parsing import lines
 from perturbations.media.profiles import PICTURE_EXTENSIONS, is_picture
 
@@ -34,45 +34,38 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
     check_paths(name, dataset, places, videos=videos)
     collector = Collector(dataset.annotations or Path(dataset.adapter))
     adapter_registry.get(dataset.adapter).read(dataset, collector)
-    if not collector.items:
-        what = f"has no entry as the adapter '{dataset.adapter}' expects"
-        raise_problems(collector.place, what, collector.malformed, collector.num_malformed)
-    collector.complete()
-    items, rejected = tuple(collector.items.values()), tuple(collector.rejected)
+    listing = collector.listing(dataset.adapter)
     if dataset.subset is not None:
-        items, rejected = _subset(name, dataset.subset, items, rejected, places)
-    if not items and not rejected:
+        listing = _subset(name, dataset.subset, listing, places)
+    if not listing.items and not listing.rejected:
         hint = "a row per clip below its header" if collector.place.suffix in (".csv", ".tsv") else "an entry per clip"
         raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item; it needs {hint}")
-    listed = {item.item_id for item in items}
-    questions = tuple(row for row in collector.questions if row.item_id in listed)
-    attributes = {item_id: own for item_id, own in collector.attributes.items() if item_id in listed}
-    return Listing(items, rejected, questions, attributes, collector.place.name, collector.empty)
+    return listing
 
 
 _LOOKED_AT = 10_000
 """Ids that a mistyped one is compared with."""
 
 
-def _subset(
-    name: str,
-    wanted: Sequence[str],
-    items: tuple[Item, ...],
-    rejected: tuple[Rejected, ...],
-    places: LinesOfKeys,
-) -> tuple[tuple[Item, ...], tuple[Rejected, ...]]:
-    chosen = set(map(composed, wanted))
-    known = {composed(item.item_id) for item in items} | {composed(entry.item_id) for entry in rejected}
-    if unknown := [item_id for item_id in wanted if composed(item_id) not in known]:
+def _subset(name: str, wanted: Sequence[str], listing: Listing, places: LinesOfKeys) -> Listing:
+    """What a listing says of the wanted items. Raises `ConfigError` for one that is not in it."""
+    chosen = set(map(nfc, wanted))
+    ids = [item.item_id for item in listing.items] + [entry.item_id for entry in listing.rejected]
+    known = set(map(nfc, ids))
+    if unknown := [item_id for item_id in wanted if nfc(item_id) not in known]:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         key = f"datasets.{name}.subset"
-        ids = [item.item_id for item in items] + [entry.item_id for entry in rejected]
         hint = did_you_mean(unknown[0], ids[:_LOOKED_AT]) or f"; ids are such as {', '.join(map(short, ids[:2]))}"
         line = f"{key}: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}{hint}"
         raise ConfigError(places.before(key, line))
-    return (
-        tuple(item for item in items if composed(item.item_id) in chosen),
-        tuple(entry for entry in rejected if composed(entry.item_id) in chosen),
+    items = tuple(item for item in listing.items if nfc(item.item_id) in chosen)
+    listed = {item.item_id for item in items}
+    return replace(
+        listing,
+        items=items,
+        rejected=tuple(entry for entry in listing.rejected if nfc(entry.item_id) in chosen),
+        questions=tuple(row for row in listing.questions if row.item_id in listed),
+        attributes={item_id: own for item_id, own in listing.attributes.items() if item_id in listed},
     )
 
 
@@ -82,7 +75,7 @@ def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
     If `ids` lists the split's videos, the videos without any item follow.
     """
     videos = {item.source_video_id: item for item in reversed(listing.items)}
-    forms = set(map(composed, videos))
+    forms = set(map(nfc, videos))
     whole = [
         replace(item, item_id=video, texts=(), start_s=None, end_s=None) for video, item in reversed(videos.items())
     ]
@@ -90,7 +83,7 @@ def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
     whole += [
         Item(video, video, (), (), extensions=adapter_registry.get(dataset.adapter).extensions)
         for video in dict.fromkeys(listed)
-        if composed(video) not in forms
+        if nfc(video) not in forms
     ]
     return Listing(tuple(whole), ())
 
@@ -192,7 +185,7 @@ class _Folders:
     def _check_alone(self, present: str, extensions: Sequence[str]) -> None:
         """Raise `_NoVideoError` where another file has the same name but for its ending: either may be meant."""
         folder, name = os.path.split(present)
-        same = self._of_one_stem[folder].get(os.path.splitext(composed(name))[0], ())
+        same = self._of_one_stem[folder].get(os.path.splitext(nfc(name))[0], ())
         if len(several := [other for other in same if os.path.splitext(other)[1].lower() in extensions]) > 1:
             raise _NoVideoError(
                 f"several files may be it, {' and '.join(several)}: remove all but one, or name the right one in a "
@@ -212,9 +205,9 @@ class _Folders:
         near = listed.get(name) or listed.get(_folded(name), ())  # a name that is a key is its own folded form
         if isinstance(near, str):
             return os.path.join(folder, near)
-        if len(set(map(composed, near))) < len(near):
-            raise _NoVideoError(f"two files are called {composed(near[-1])!r}, in two Unicode forms: rename one")
-        same = [other for other in near if composed(other) == composed(name)] or near[-1:]
+        if len(set(map(nfc, near))) < len(near):
+            raise _NoVideoError(f"two files are called {nfc(near[-1])!r}, in two Unicode forms: rename one")
+        same = [other for other in near if nfc(other) == nfc(name)] or near[-1:]
         return os.path.join(folder, same[0]) if same else None
 
     def _list(self, folder: str) -> dict[str, str | tuple[str, ...]]:
@@ -245,5 +238,5 @@ def _plain(name: str) -> str:
 
 
 def _folded(name: str) -> str:
-    stem, ending = os.path.splitext(composed(name))
+    stem, ending = os.path.splitext(nfc(name))
     return stem + ending.lower()

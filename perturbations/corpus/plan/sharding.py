@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -41,7 +41,6 @@ class DatasetPlan:
     shards: tuple[str, ...]  # each has a list file
     videos: Mapping[str, frozenset[str]]  # where items are parts of videos: per shard, the ids of these videos
     listed: int  # items in the annotations
-    rejected: int  # items that cannot be used
     captions: int = 0  # that can be used
     rejected_captions: int = 0
     largest: resources.ClipSize = resources.UNKNOWN
@@ -57,18 +56,13 @@ def shards_of(
     it keeps its name as long as it keeps its items.
     Raises `ValueError` when more than `shard_size` items have one id.
     """
-    return dict(sorted(_shards(items, shard_size, item_id, video_id)))
-
-
-def _shards(
-    items: Sequence[_T], shard_size: int, item_id: Callable[[_T], str], video_id: Callable[[_T], str]
-) -> Iterator[tuple[str, list[_T]]]:
     hash_of_video = lru_cache(maxsize=50_000)(_hash)  # the items of a video often follow each other
     # Each hash is followed by the item's index, which orders equal hashes.
     hashed = sorted(
         hash_of_video(video_id(item))[:16] + _hash(item_id(item))[:16] + index.to_bytes(8, "big")
         for index, item in enumerate(items)
     )
+    shards: dict[str, list[_T]] = {}
     pending = [(0, 0, len(hashed))]
     while pending:
         depth, start, stop = pending.pop()
@@ -81,7 +75,8 @@ def _shards(
             pending += [(depth + 1, start, middle), (depth + 1, middle, stop)]
         elif start < stop:
             members = [items[int.from_bytes(key[32:], "big")] for key in hashed[start:stop]]
-            yield f"s{_hash(hashed[start][:32].hex()).hex()[:12]}", sorted(members, key=item_id)
+            shards[f"s{_hash(hashed[start][:32].hex()).hex()[:12]}"] = sorted(members, key=item_id)
+    return dict(sorted(shards.items()))
 
 
 def _hash(text: str) -> bytes:
@@ -160,7 +155,9 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
     size = config.shard_size or derived_size(num_listed)
     shards = shards_of(clips, size, lambda clip: clip.item_id, lambda clip: clip.source_video_id)
     times = config.at(manifest_paths.at("times", dataset=collection))
-    seen = _read_times(times)
+    seen: _Times = {}
+    with suppress(OSError, ValueError):
+        seen = json.loads(times.read_bytes())
     corrected = partial(_with_known_times, config, collection, seen)
     clip_lists.write_shards(config.at(manifest_paths.folder("shard_list", dataset=collection)), shards, corrected)
     if seen:
@@ -171,7 +168,6 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
         tuple(shards),
         {shard: frozenset(clip.source_video_id for clip in members) for shard, members in cut_from.items()},
         num_listed,
-        len(unusable) + len(missing),
         num_captions,
         len(rejected_captions),
         largest,
@@ -181,13 +177,6 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
 
 _Times = dict[str, list[int | None]]
 """Path of a video whose time is new and whose content is not -> that time, and the time in the list."""
-
-
-def _read_times(path: Path) -> _Times:
-    with suppress(OSError, ValueError):
-        seen: _Times = json.loads(path.read_bytes())
-        return seen
-    return {}
 
 
 def _with_known_times(

@@ -177,6 +177,8 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     Raises `ConfigError`, before any job, for a perturbation of time of a dataset of pictures.
     """
     recipes = [recipe.from_config(config, dataset, suite, *scenario) for scenario in recipe.scenarios(config, suite)]
+    # The main objects are a list that people inspect.
+    inspected = [(dataset, "main_object")] if any(own.entry.guide == "main_object" for own in recipes) else []
     donors = {own.donors: None for own in recipes if own.donors is not None}
     sizes = [_corpus_size(config, suite, dataset, plans), *_unusable(config, dataset, "rejected", "rejected_captions")]
     videos = whole_collections(config, suite, dataset)
@@ -187,8 +189,7 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     ]
     kinds = ("videos", "quarantine", "mixed_severity", "mixed_types", "preview", "corpus_page", "videos_checked")
     files = [
-        *_main_objects(config, suite, dataset),
-        *(manifest_paths.at("analyses", dataset=owner, analysis=analysis) for owner, analysis in donors),
+        *(manifest_paths.at("analyses", dataset=owner, analysis=analysis) for owner, analysis in (*inspected, *donors)),
         *whole,
         *(
             manifest_paths.at(kind, dataset=dataset)
@@ -202,13 +203,6 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
 def _questions(config: configuration.Config, dataset: str) -> tuple[str, ...]:
     """The manifest of a dataset's questions, where it has some."""
     return ("questions",) if datasets.get(config.datasets[dataset].adapter).questions else ()
-
-
-def _main_objects(config: configuration.Config, suite: str, dataset: str) -> list[str]:
-    """The manifests of a suite's guides that people inspect: the main objects."""
-    entries = [suite_registry.get(f"{suite}/{name}") for name, _ in recipe.scenarios(config, suite)]
-    shown = any(entry.guide == "main_object" for entry in entries)
-    return [manifest_paths.at("analyses", dataset=dataset, analysis="main_object")] if shown else []
 
 
 def whole_collections(config: configuration.Config, suite: str, dataset: str) -> list[str]:

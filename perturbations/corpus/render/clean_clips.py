@@ -1,53 +1,45 @@
-"""Clean clips: from a manifest's row, ready to be decoded, with the facts and the guides of guided recipes."""
+"""Clean clips: from a manifest's row, ready to be decoded, with the facts that guided recipes need."""
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from perturbations.base import limits, rng, storage
 from perturbations.base.errors import ManifestError, MediaError
-from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.base.records import parse_record
-from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.plan.recipe import VideoRecipe, parse
 from perturbations.manifest.rows import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
-from perturbations.media import profiles
 from perturbations.media.clean_clip import CleanClip, Cut, times_of
-from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip, Timing, plain_rate
+from perturbations.media.clip import SAME_TIME_S, MediaClip, Timing, plain_rate
 from perturbations.models.guides.guide_registry import AnalysisRecipe, Facts, Known
 
 
 def source_of(row: CompleteSource | VideoRow, recipe: VideoRecipe | None = None) -> CleanClip:
     """The clip behind a complete row of a `sources` manifest, or behind a row of a `videos` manifest.
 
-    `recipe` is the row's, where it was read before.
-
-    Raises `MediaError` when the file is no longer the one that the row describes, and `ManifestError` when the row
-    lacks facts that its recipe needs.
+    `recipe` is the row's, where it was read before. Raises `MediaError` when the file is no longer the one that the row
+    describes, and `ManifestError` when the row lacks facts that its recipe needs.
     """
+    from perturbations.media import probing  # not at the top: who perturbs arrays alone needs no PyAV
+
+    facts, cut, has_source_size = None, None, True
     if isinstance(row, VideoRow):
         path, sha256, num_frames = Path(row.source_path), row.source_sha256, row.source_frame_count
         recipe = recipe or parse(row.recipe)
-        facts = parse_facts(recipe, row.guide)
+        facts, has_source_size = _parse_facts(recipe, row.guide), recipe.entry.shape is None
         cut = None if row.cut is None else parse_record(Cut, row.cut, "a clip's place in its video")
-        frames_sha256, same_size = None, recipe.entry.shape is None
     else:
         path, sha256, num_frames = Path(row.path), row.sha256, row.frame_count
-        facts, cut, frames_sha256, same_size = None, None, row.frames_sha256 or None, True
-    from perturbations.media import probing  # not at the top: who perturbs arrays alone needs no PyAV
-
     if probing.sha256(path) != sha256:
         raise MediaError(f"{path} is not the file that the manifest describes: its content changed")
     info = probing.probe(path)
     # A row may come from a stranger.
-    if same_size and (info.width, info.height) != (row.width, row.height):
+    if has_source_size and (info.width, info.height) != (row.width, row.height):
         raise MediaError(f"{path} has {info.width}x{info.height} pixels, the row says {row.width}x{row.height}")
     most = max(num_frames, cut.num_frames if cut else 0)
     limits.check_frames(most)
@@ -65,45 +57,7 @@ def source_of(row: CompleteSource | VideoRow, recipe: VideoRecipe | None = None)
         sample_aspect=info.sample_aspect,
         facts=facts,
         cut=cut,
-        hashed_frames=frames_sha256,
-    )
-
-
-def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> CompleteSource:
-    """Decode all frames of a listed clip and describe it. Raises `MediaError` when anything about it is wrong."""
-    path = Path(listed.path)
-    from perturbations.media import decoding, probing
-
-    info = probing.probe(path)
-    if listed.bytes is not None and path.stat().st_size != listed.bytes:
-        raise MediaError("the file changed while the run was starting; run again")
-    digest = hashlib.sha256()
-    count = 0
-    last: Frame | None = None
-    for last in ticking(decoding.decode(MediaClip(path, listed.start_s, listed.end_s)), tick):
-        digest.update(last.image.data)
-        count += 1
-    assert last is not None
-    has_clock = not profiles.is_picture(path)
-    names = ("split", "item_id", "source_video_id", "start_s", "end_s", "path")
-    of_list: dict[str, Any] = {name: getattr(listed, name) for name in names}
-    return CompleteSource(
-        dataset=dataset,
-        **of_list,
-        bytes=path.stat().st_size,
-        sha256=storage.sha256(path),
-        frames_sha256=digest.hexdigest(),
-        codec=info.codec,
-        pix_fmt=info.pix_fmt,
-        width=last.image.shape[1],
-        height=last.image.shape[0],
-        fps=float(info.frame_rate) if has_clock else 0.0,
-        frame_count=count,
-        duration_s=float(last.pts * info.time_base + 1 / info.frame_rate) if has_clock else 0.0,
-        rotation=info.rotation,
-        sample_aspect_ratio=str(info.sample_aspect) if info.sample_aspect != 1 else None,
-        source_losses=", ".join(info.losses) or None,
-        status=COMPLETE,
+        hashed_frames=row.frames_sha256 or None if isinstance(row, CompleteSource) else None,
     )
 
 
@@ -231,7 +185,7 @@ def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
     )
 
 
-def parse_facts(recipe: VideoRecipe, text: str | None) -> Facts | None:
+def _parse_facts(recipe: VideoRecipe, text: str | None) -> Facts | None:
     """The facts of a row, as its recipe's guide needs them. Raises `ManifestError`."""
     if recipe.guide_recipe is None:
         if text is not None:
@@ -242,17 +196,3 @@ def parse_facts(recipe: VideoRecipe, text: str | None) -> Facts | None:
             f"the row does not say what {recipe.key} must know of the clip: its column 'guide' is empty"
         )
     return parse_record(recipe.guide_recipe.facts, text, f"the facts of the guide '{recipe.guide_recipe.kind}'")
-
-
-def arguments(recipe: VideoRecipe, clip: CleanClip) -> tuple[object, ...]:
-    """The guide, which a guided kernel takes beside the others."""
-    if recipe.guide_recipe is None:
-        return ()
-    assert isinstance(clip.facts, Facts)
-    return (recipe.guide_recipe.argument(clip.facts, clip, clip.kept),)
-
-
-def other_clip(facts: object) -> MediaClip:
-    """The other clip that frames are taken from. Raises `MediaError` when its file is missing or changed."""
-    assert isinstance(facts, Facts), "the plan names frames of another clip, and the clip has no guide"
-    return facts.other_clip()

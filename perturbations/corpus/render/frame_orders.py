@@ -28,7 +28,7 @@ _KEY_FRAMES = 125
 _MOST_DECODED = 4
 """Frames that are decoded for a wanted one, on average, where clips of one video do not share a copy of it."""
 
-_INTRA = profiles.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0", "g": "1"}, exact=True)
+_INTRA = profiles.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0", "g": "1"})
 
 
 def arranged(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -15,13 +14,11 @@ from perturbations.base.kernel import Batched, Function, Shape
 from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.corpus.plan import tiers
 from perturbations.corpus.plan.recipe import VideoRecipe
-from perturbations.corpus.render import clean_clips
 from perturbations.corpus.render.planned_clip import PlannedClip, Seen, realizations
 from perturbations.media.clean_clip import CleanClip
-from perturbations.media.clip import Frame
-
-if TYPE_CHECKING:
-    from perturbations.models.analysis.motion_field import Follower
+from perturbations.media.clip import Frame, MediaClip
+from perturbations.models.analysis.motion_field import Follower
+from perturbations.models.guides.guide_registry import Facts
 
 cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel would only slow them down
 
@@ -33,6 +30,14 @@ def planned_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
 
         return codec_clip(recipe, source)
     return (_temporal_clip if recipe.entry.moves_frames else _pixel_clip)(recipe, source)
+
+
+def _guide_of(recipe: VideoRecipe, source: CleanClip) -> tuple[object, ...]:
+    """The guide, which a guided kernel takes beside its other arguments; empty where the recipe is not guided."""
+    if recipe.guide_recipe is None:
+        return ()
+    assert isinstance(source.facts, Facts)
+    return (recipe.guide_recipe.argument(source.facts, source, source.kept),)
 
 
 def _check_length(recipe: VideoRecipe, num_frames: int) -> None:
@@ -59,10 +64,11 @@ def _pixel_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     def frames(
         *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
     ) -> Iterator[Frame]:
-        guide = clean_clips.arguments(recipe, source)
+        guide = _guide_of(recipe, source)
         given = *guide, whole.num_frames, whole.height, whole.width
         apply = None if recipe.draw == "frame" else entry.kernel(drawn(None), *given, **recipe.params)
-        clean = _clean_frames(source, order, only, tick, _follower(*guide))
+        follower = next((own for own in guide if isinstance(own, Follower)), None)
+        clean = _clean_frames(source, order, only, tick, follower)
         while group := list(islice(clean, apply.size if isinstance(apply, Batched) else 1)):
             images: Iterable[Image]
             if isinstance(apply, Batched):
@@ -116,22 +122,13 @@ def _clean_frames(
         yield frame._replace(position=frame.position - source.first), place, place
 
 
-def _follower(guide: object = None) -> Follower | None:
-    """The guide, where it watches the frames."""
-    if guide is None:
-        return None
-    from perturbations.models.analysis.motion_field import Follower
-
-    return guide if isinstance(guide, Follower) else None
-
-
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
 def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
     """Frames of the clip, or of another one, in another order."""
     drawn, entry = realizations(recipe, source)(None), recipe.entry
-    guide = clean_clips.arguments(recipe, source)
+    guide = _guide_of(recipe, source)
 
     def order_by(kernel: Function) -> list[int]:
         order: list[int] = kernel(drawn, *guide, source.whole.num_frames, **recipe.params).tolist()
@@ -140,9 +137,14 @@ def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
         return order
 
     full = order = order_by(entry.kernel)
-    if entry.sampled is not None and _is_read_by_models(recipe):
+    # Where as many frames are stored as the authors' models read, it is those, which they do not sample uniformly.
+    if entry.sampled is not None and tiers.sampled(recipe.storage) == SAMPLED and not recipe.whole_videos:
         order = order_by(entry.sampled)
     is_aligned = recipe.guide_recipe is not None and recipe.guide_recipe.keeps_times
+
+    def other_clip() -> MediaClip:
+        assert isinstance(source.facts, Facts), "the plan names frames of another clip, and the clip has no guide"
+        return source.facts.other_clip()
 
     def frames(
         *, only: Collection[int] | None = None, tick: Tick = no_tick, seen: Seen | None = None
@@ -151,9 +153,7 @@ def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
         from perturbations.corpus.render.frame_orders import arranged
 
         smooth = recipe.antialiases_donors
-        moved = arranged(
-            order, source, lambda: clean_clips.other_clip(source.facts), only, tick, seen, antialiased=smooth
-        )
+        moved = arranged(order, source, other_clip, only, tick, seen, antialiased=smooth)
         return at_clean_times(moved, source) if is_aligned else moved
 
     return PlannedClip(
@@ -168,8 +168,3 @@ def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
         is_aligned=is_aligned,
         keeps_sound=False,
     )
-
-
-def _is_read_by_models(recipe: VideoRecipe) -> bool:
-    """Whether as many frames are stored as the authors' models read, which they do not sample uniformly."""
-    return tiers.sampled(recipe.storage) == SAMPLED and not recipe.whole_videos

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 
+from perturbations.base import storage
 from perturbations.base.errors import MediaError
+from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.base.records import canonical
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.plan.recipe import VideoRecipe, recipe_id
@@ -23,15 +27,57 @@ from perturbations.manifest.rows import (
     SourceRow,
     VideoRow,
 )
+from perturbations.media import profiles
 from perturbations.media.clean_clip import Cut
+from perturbations.media.clip import Frame, MediaClip
 from perturbations.models.guides.guide_registry import AnalysisRecipe, Facts, Known
+
+
+def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> CompleteSource:
+    """Decode all frames of a listed clip and describe it. Raises `MediaError` when anything about it is wrong."""
+    from perturbations.media import decoding, probing  # not at the top: planning needs no PyAV
+
+    path = Path(listed.path)
+    info = probing.probe(path)
+    if listed.bytes is not None and path.stat().st_size != listed.bytes:
+        raise MediaError("the file changed while the run was starting; run again")
+    digest = hashlib.sha256()
+    count = 0
+    last: Frame | None = None
+    for last in ticking(decoding.decode(MediaClip(path, listed.start_s, listed.end_s)), tick):
+        digest.update(last.image.data)
+        count += 1
+    assert last is not None
+    has_clock = not profiles.is_picture(path)
+    return CompleteSource(
+        dataset=dataset,
+        **_of_list(listed),
+        bytes=path.stat().st_size,
+        sha256=storage.sha256(path),
+        frames_sha256=digest.hexdigest(),
+        codec=info.codec,
+        pix_fmt=info.pix_fmt,
+        width=last.image.shape[1],
+        height=last.image.shape[0],
+        fps=float(info.frame_rate) if has_clock else 0.0,
+        frame_count=count,
+        duration_s=float(last.pts * info.time_base + 1 / info.frame_rate) if has_clock else 0.0,
+        rotation=info.rotation,
+        sample_aspect_ratio=str(info.sample_aspect) if info.sample_aspect != 1 else None,
+        source_losses=", ".join(info.losses) or None,
+        status=COMPLETE,
+    )
 
 
 def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRow:
     """The row of a listed clip that cannot be decoded, with the reason."""
+    return SourceRow(dataset=dataset, **_of_list(listed), status=QUARANTINED, stage="source", error=error)
+
+
+def _of_list(listed: ListedClip) -> dict[str, Any]:
+    """The columns that the row of a clean clip takes from its line in the list."""
     names = ("split", "item_id", "source_video_id", "start_s", "end_s", "path")
-    columns: dict[str, Any] = {name: getattr(listed, name) for name in names}
-    return SourceRow(dataset=dataset, **columns, status=QUARANTINED, stage="source", error=error)
+    return {name: getattr(listed, name) for name in names}
 
 
 def expected_video(
@@ -73,7 +119,7 @@ def expected_video(
         path=relative_path if error is None else None,
         stage=stage,
         error=error,
-        storage=_storage_name(recipe),
+        storage="/".join(str(recipe.storage[name]) for name in _STORAGE if name in recipe.storage),
         sample_aspect_ratio=source.sample_aspect_ratio,
         duration_s=source.duration_s,
         source_frame_count=source.frame_count,
@@ -88,9 +134,8 @@ def _of_source(source: CompleteSource) -> dict[str, Any]:
     return {**columns, "source_path": source.path, "source_sha256": source.sha256, "status": QUARANTINED}
 
 
-def _storage_name(recipe: VideoRecipe) -> str:
-    """`video/high`, `frames/12` or `recipe`."""
-    return "/".join(str(recipe.storage[name]) for name in ("tier", "profile", "num_frames") if name in recipe.storage)
+_STORAGE = ("tier", "profile", "num_frames")
+"""What the column `storage` says of a recipe: `video/high`, `frames/12` or `recipe`."""
 
 
 def expected_analysis(recipe: AnalysisRecipe, source: CompleteSource, relative_path: str | None) -> AnalysisRow:

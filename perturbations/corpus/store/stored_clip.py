@@ -116,7 +116,7 @@ def _store_video(compared: _Comparison, target: Path, profile: str, *, with_soun
             "sha256": storage.sha256(temporary),
             "codec": info.codec,
             "pix_fmt": info.pix_fmt,
-            "bitrate_bps": _known(probing.video_bitrate(temporary)),
+            "bitrate_bps": probing.video_bitrate(temporary),
             "audio": audio,
         }
         stored = ticking(decoding.decode(MediaClip(temporary)), tick)
@@ -210,11 +210,7 @@ class _Comparison:
     @property
     def columns(self) -> dict[str, float | None]:
         """PSNR over all compared frames, and their mean SSIM; None where there was none."""
-        return {"psnr_db": _known(self._distortion.psnr_db), "ssim": _known(self._distortion.ssim)}
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
+        return {"psnr_db": self._distortion.psnr_db, "ssim": self._distortion.ssim}
 
 
 def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: Distortion) -> Iterator[Frame]:

@@ -21,7 +21,7 @@ from perturbations.corpus.plan import sharding
 from perturbations.evaluation.composed.ways import ScoredModel, Ways, pre_caption, scenario_rows, words_of
 from perturbations.evaluation.features.feature_reading import StoredFeatures, rows_of_ids
 from perturbations.evaluation.models.encoder_loading import LoadedBackbone
-from perturbations.evaluation.plan import composed_runs
+from perturbations.evaluation.plan import composed_runs, planned_runs
 from perturbations.evaluation.result_rows import Finished, RankRow, ResultRow, Run, rows_of
 from perturbations.evaluation.result_sets import scenario_name
 from perturbations.evaluation.run import query_encoding, retrieval_of_scenario, run_journal
@@ -54,16 +54,14 @@ class ComposedJob:
         features = storage.sha256_of(clips.rows.tobytes())
         self._shared = [features, split_sha256, clips.ids, dict(settings), self.ways, run_journal.tools()]
 
-    def evaluate(
-        self, runs: Sequence[Run], journal: Path, journals: Sequence[Path] = ()
-    ) -> tuple[list[ResultRow], list[RankRow]]:
-        """The rows of results and ranks of scenarios; those in the journals are not made again.
+    def evaluate(self, runs: Sequence[Run], journal: Path) -> tuple[list[ResultRow], list[RankRow]]:
+        """The rows of results and ranks of scenarios; those in the journals of its folder are not made again.
 
         Clips without features count as missing: they are in no gallery, and queries that lack their clip or all targets
         are left out. Only what a perturbation changes is evaluated: not "text" where clips are perturbed, nor "visual"
         where instructions are. Raises `ManifestError` where no query is left.
         """
-        known, made = run_journal.Journal(journal, journals), list[Finished]()
+        known, made = run_journal.Journal(journal), list[Finished]()
         for planned in runs:
             run = replace(planned, **self._about)
             clips, texts = _perturbed(run, self.split)
@@ -76,7 +74,7 @@ class ComposedJob:
     def _made(self, run: Run, clips: list[ClipRow] | None, texts: list[TextRow] | None) -> list[Finished]:
         features = None
         if clips is not None:
-            num_frames = 1 if '"middle"' in (run.parameters or "") else run.num_frames
+            num_frames = 1 if planned_runs.composed_clips(run) == "middle" else run.num_frames
             assert num_frames is not None
             rows = np.empty((0, 1), np.float32)
             if clips:
@@ -139,7 +137,7 @@ class ComposedJob:
 
 def _perturbed(run: Run, split: Split) -> tuple[list[ClipRow] | None, list[TextRow] | None]:
     """The rows of perturbed query clips, by their ids, and of perturbed instructions; None of clean ones."""
-    half, other = composed_runs.halves(run)
+    half, other = planned_runs.halves(run)
     clips: list[ClipRow] | None = None
     texts: list[TextRow] | None = None
     if half is not None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean, short
 from perturbations.base.records import canonical
-from perturbations.composed import audit, gallery_sets, manifests, sources
+from perturbations.composed import gallery_sets, manifests
 from perturbations.composed.split import WORDS, Split
-from perturbations.evaluation.composed.ways import GIVEN, MAP_KS, ScoredModel, scenario_rows, words_of
+from perturbations.evaluation.composed.ways import GIVEN, ScoredModel, scenario_rows, words_of
 from perturbations.evaluation.features import feature_reading, feature_sets
-from perturbations.evaluation.features.feature_reading import StoredFeatures
+from perturbations.evaluation.features.feature_reading import PooledAs, StoredFeatures
 from perturbations.evaluation.features.feature_sets import FeatureSet
 from perturbations.evaluation.plan.composed_runs import scenario_of
 from perturbations.evaluation.result_rows import (
@@ -33,89 +32,75 @@ from perturbations.evaluation.result_rows import (
     rows_of,
 )
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.manifest import manifest_paths
-from perturbations.retrieval.composed import AVERAGES, GLOBAL_KS, LOCAL_KS
+from perturbations.retrieval.composed import AVERAGES
 
 _log = logging.getLogger("perturbations")
 
-_Results = tuple[list[ResultRow], list[RankRow]]
 _Case = tuple[ScenarioKey, ScoredModel, Split]
+"""A scenario, with the features and the queries of it."""
 
 
-def scored(options: argparse.Namespace) -> tuple[_Results, list[Path]]:
-    """The results and ranks of `perturb score --direction composed`; it prints what holds of the split, and results.
+def scored(
+    listed: Split,
+    texts: Path | None,
+    clips: Path,
+    *,
+    dataset: str,
+    model: str,
+    strategies: Sequence[str],
+    words: Sequence[str] | None = None,
+    galleries: Sequence[str] | None = None,
+    source_in_gallery: str | None = None,
+    first_stage: Sequence[str] | None = None,
+    frames: PooledAs = "mean",
+    shortlist: int = 15,
+    top_k: int | None = None,
+    protocol: str | None = None,
+) -> tuple[list[ResultRow], list[RankRow]]:
+    """The results and ranks of features, in every way and gallery: clean ones, and perturbed queries.
 
-    And the manifest of the queries that the page has examples of, where it is kept what they retrieved first. Raises
-    `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
+    The arguments are those of `perturb score`; without `texts`, `clips` holds similarities, of a model that has no
+    feature of a query: they are scored as they are, and with the first stage's shortlists. Clips without features are
+    in no gallery, and queries that lack theirs, or all targets, count as missing. Raises `AnnotationError` for features
+    that are missing or do not fit, and `ConfigError` for unknown names.
     """
-    if options.split is None or options.relevant is not None or options.choices is not None:
-        raise ConfigError(
-            "--direction composed needs --split, which says what answers a query, and no --relevant or --choices"
-        )
-    path: Path = options.split
-    split = manifests.read(path) if path.is_dir() else _split_of(path, options)
-    for comparison in audit.compared(split):
-        print(shown.line(audit.words(comparison)))
-    rows, ranks = _results(split, options)
-    for row in rows:
-        figures = {f"R@{k}": f"recall_at_{k}" for k in (LOCAL_KS if "@local" in row.model_key else GLOBAL_KS)}
-        figures |= {f"mAP@{k}": f"map_at_{k}" for k in MAP_KS if row.map_at_5 is not None}
-        figures |= {"own clip first": "source_first"} if row.source_first is not None else {}
-        recalls = ", ".join(f"{name} {getattr(row, column):.2f}" for name, column in figures.items())
-        scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
-        print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({shown.plural(row.queries, 'query')})"))
-    if options.top_k is None:
-        return (rows, ranks), []
-    folder = path if path.is_dir() else options.output / "split"
-    if folder != path:
-        manifests.write(split, folder, options.dataset, (), {"root": "."})
-    return (rows, ranks), [folder / manifest_paths.name("composed_queries")]
-
-
-def _results(listed: Split, wanted: argparse.Namespace) -> _Results:
-    """The results and ranks of features, in every way and gallery that is wanted: clean ones, and perturbed queries.
-
-    Of similarities, whose model has no feature of a query: as they are, and with the first stage's shortlists.
-    Clips without features are in no gallery, and queries that lack theirs, or all targets, count as missing.
-    """
-    words: list[str] = []
-    if wanted.similarities is not None:
-        held, names = feature_reading.read_similarities(wanted.similarities)
+    of_words: list[str] = []
+    if texts is None:
+        held, names = feature_reading.read_similarities(clips)
         split = _present(listed, held.path, names)
-        model = _given(wanted.model, split, held, names)
-        cases: list[_Case] = [(CLEAN_SCENARIO, model, split)]
+        last = _given(model, split, held, names)
+        cases: list[_Case] = [(CLEAN_SCENARIO, last, split)]
     else:
-        texts, clips = feature_sets.located(wanted.queries), feature_sets.located(wanted.gallery)
-        if wanted.first_stage and len(texts) + len(clips) > 2:
+        of_texts, of_clips = feature_sets.located(texts), feature_sets.located(clips)
+        if first_stage and len(of_texts) + len(of_clips) > 2:
             raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
-        held = feature_reading.read(clips[None], frames=wanted.frames)
+        held = feature_reading.read(of_clips[None], frames=frames)
         split = _present(listed, held.path, held.ids)
-        words = _words(split, wanted.words) if {*wanted.strategies} != {"visual"} else []
-        model = _model(wanted.model, split, held, texts[None], words)
-        cases = _cases(split, texts, clips, model, wanted)
-    models = _models(split, model, words, wanted)
-    how = {name: getattr(wanted, name) for name in ("frames", "shortlist")}
+        of_words = _words(split, words) if {*strategies} != {"visual"} else []
+        last = _model(model, split, held, of_texts[None], of_words)
+        cases = _cases(split, of_texts, of_clips, last, frames)
+    models = [*_shortlisting(split, last, of_words, first_stage, frames), last]
+    how: dict[str, Any] = {"frames": frames, "shortlist": shortlist}
     ways = {
         **how,
-        "galleries": _galleries(split, wanted.galleries, wanted.source_in_gallery),
-        "strategies": wanted.strategies if wanted.similarities is None else GIVEN,
-        "words": words,
+        "galleries": _galleries(split, galleries, source_in_gallery),
+        "strategies": GIVEN if texts is None else strategies,
+        "words": of_words,
         "averages": AVERAGES,
         "first_stage": ("visual",),
-        "top_k": wanted.top_k,
+        "top_k": top_k,
     }
     about = {"method": COMPOSED, "parameters": canonical(how), "listed_sha256": listed.listed_sha256}
     made: list[Finished] = []
     for scenario, own, part in cases:
-        run = given_run(wanted.dataset, own.name, scenario, COMPOSED, FEATURES, **about)
         made += scenario_rows(
             part,
             models if scenario.side == "none" else [own],
-            run,
+            given_run(dataset, own.name, scenario, COMPOSED, FEATURES, **about),
             ways,
             listed=len(listed.queries),
             settings=how,
-            protocol=wanted.protocol,
+            protocol=protocol,
             backend=canonical({"retrieval": "features"}),
             tools=canonical({"numpy": np.__version__}),
         )
@@ -146,27 +131,27 @@ def _given(name: str, split: Split, held: StoredFeatures, names: tuple[str, ...]
     return ScoredModel(name, np.zeros((len(clips), 1), np.float32), similarities=np.asarray(rows, np.float32))
 
 
-def _models(split: Split, model: ScoredModel, words: Sequence[str], wanted: argparse.Namespace) -> list[ScoredModel]:
-    """The model, after that which makes shortlists."""
-    if not wanted.first_stage:
-        return [model]
-    name, *paths = wanted.first_stage
-    if name == model.name or len(paths) not in (1, 2):
+def _shortlisting(
+    split: Split, last: ScoredModel, words: Sequence[str], first_stage: Sequence[str] | None, frames: PooledAs
+) -> list[ScoredModel]:
+    """The model that makes shortlists for the last one, where there is one."""
+    if not first_stage:
+        return []
+    name, *paths = first_stage
+    if name == last.name or len(paths) not in (1, 2):
         raise ConfigError("--first-stage: give a name of its own, a file of clips, and perhaps one of texts")
     texts = Path(paths[1]) if len(paths) > 1 else None
-    return [_model(name, split, feature_reading.read(Path(paths[0]), frames=wanted.frames), texts, words), model]
+    return [_model(name, split, feature_reading.read(Path(paths[0]), frames=frames), texts, words)]
 
 
-def _cases(
-    split: Split, texts: FeatureSet, clips: FeatureSet, model: ScoredModel, wanted: argparse.Namespace
-) -> list[_Case]:
+def _cases(split: Split, texts: FeatureSet, clips: FeatureSet, model: ScoredModel, frames: PooledAs) -> list[_Case]:
     """What is perturbed: nothing, the queries' clips, or their instructions, with the features of those that there are.
 
     `texts` are by the text, perturbed instructions by the query's id; `clips` by name. Perturbed clips are queries'.
     """
     cases: list[_Case] = [(CLEAN_SCENARIO, model, split)]
     for scenario, path in feature_sets.perturbed(clips).items():
-        held = feature_reading.read(path, frames=wanted.frames).unique()
+        held = feature_reading.read(path, frames=frames).unique()
         part = _available(split, held, {query.query_id: query.clip_id for query in split.queries})
         kept = {query.query_id for query in part.queries}
         places = [place for place, query in enumerate(split.queries) if query.query_id in kept]
@@ -187,16 +172,6 @@ def _words(split: Split, names: Sequence[str] | None) -> list[str]:
     if lacking := [name for name in names or () if name not in complete]:
         raise ConfigError(f"--words {lacking[0]}: some queries have none; the annotations have {', '.join(complete)}")
     return list(names or complete)
-
-
-def _split_of(path: Path, options: argparse.Namespace) -> Split:
-    """The split of an annotation file, by the adapter that is named."""
-    if options.adapter is None and (options.columns or options.pool):
-        raise ConfigError("--columns and --pool need --adapter: composed_table reads any table")
-    if lacking := [text for text in options.columns if "=" not in text]:
-        raise ConfigError(f"--columns {lacking[0]}: write ROLE=NAME, as source=video_1 targets=video_2")
-    columns = dict(text.split("=", 1) for text in options.columns)
-    return sources.of_file(path, options.adapter, columns, options.pool)
 
 
 _IN_GALLERY: dict[str | None, bool | Literal["both"] | None] = {"true": True, "false": False, "both": "both"}

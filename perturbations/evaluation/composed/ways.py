@@ -20,7 +20,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical, digest
 from perturbations.composed.gallery_sets import NAMES, WITH_SOURCE, gallery, is_global, shared_rows, targets_in
 from perturbations.composed.split import WORDS, Split
-from perturbations.evaluation.plan import composed_runs
+from perturbations.evaluation.plan import planned_runs
 from perturbations.evaluation.plan.planned_runs import CLEAN
 from perturbations.evaluation.result_rows import Finished, ResultRow, Run
 from perturbations.evaluation.result_sets import RANDOM, finished
@@ -145,7 +145,7 @@ def method_of(setting: Mapping[str, str]) -> str:
 
 def _is_affected(setting: Mapping[str, str], run: Run) -> bool:
     """Whether a scenario's perturbation changes the result."""
-    clips, texts = composed_runs.halves(run)
+    clips, texts = planned_runs.halves(run)
     halves = {_compared(setting["strategy"]), setting["half"]}
     by_clip, by_words = bool(halves & {"visual", "average"}), bool(halves & {"text", "average"})
     return (clips is None or by_clip) and (texts is None or by_words)
@@ -225,7 +225,7 @@ def scenario_rows(
     for setting in settings_of(models, ways):
         if not _is_affected(setting, run):
             continue
-        kept = {name: _Kept(len(split.queries)) for name in candidates}
+        kept = {name: _QueryFigures(len(split.queries)) for name in candidates}
         places = _places(split, models, setting, ways, candidates, targets, kept)
         for name, own in counted.items():
             by_setting = replace(named(setting["model"], name, method_of(setting)), label=method_of(setting))
@@ -242,7 +242,7 @@ def scenario_rows(
     return runs
 
 
-class _Kept:
+class _QueryFigures:
     """Of each query in a gallery: what it retrieved first, its average precisions, whether its own clip is before.
 
     Attributes:
@@ -300,7 +300,7 @@ def _places(
     ways: Ways,
     candidates: Mapping[str, Any],
     targets: Sequence[Sequence[int]],
-    kept: Mapping[str, _Kept],
+    kept: Mapping[str, _QueryFigures],
 ) -> dict[str, NDArray[np.int64]]:
     """The place of each query's best target by gallery; what else is known of each query is put to `kept`."""
     by_name = {model.name: model for model in models}

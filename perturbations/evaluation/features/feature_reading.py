@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, ConfigError, cut, first_line, short
 from perturbations.datasets import parsing
+from perturbations.datasets.listing import at
 from perturbations.models.checkpoints import library
 from perturbations.retrieval.matrices import as_array
 
@@ -190,16 +191,14 @@ _FORM = '. A row is an id and a list of numbers, such as one,"[0.1, 0.2]"'
 
 def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, Any]]:
     """The place, the id and the list of each row, which a CSV has as text; without `lists` the list is empty."""
-    is_parquet = path.suffix.lower() == ".parquet"
-    header = parsing.parquet_header(path) if is_parquet else parsing.header(path)
+    header = parsing.header(path)
     keys = [name for name in _COLUMNS if name in header]
     key = next((name for name in keys if _COLUMNS[name] in header), keys[0] if keys else None)
     if key is None:
         raise AnnotationError(f"{path} has no column {' or '.join(map(repr, _COLUMNS))}; its header is {short(header)}")
     needed: tuple[str, ...] = (key, _COLUMNS[key]) if lists else (key,)
-    rows = parsing.parquet(path, needed, needed[1:]) if is_parquet else parsing.table(path, needed, way_out=_FORM)
-    for place, row in rows:
-        where = f"line {place}" if isinstance(place, int) else str(place)
+    for place, row in parsing.rows_of(path, needed, way_out=_FORM):
+        where = at(place)
         if not isinstance(row, dict) or None in row or any(name not in row for name in needed):
             raise AnnotationError(f"{path}, {where}: fields do not fit the header; is the file cut short?")
         if not isinstance(row[key], str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from perturbations.evaluation.features import feature_reading, feature_sets
 from perturbations.evaluation.features.feature_reading import StoredFeatures
 from perturbations.evaluation.features.feature_sets import Answers, FeatureSet
 from perturbations.evaluation.plan.method_settings import AS_IT_IS, parameters_of
+from perturbations.evaluation.plan.planned_runs import DirectionName
 from perturbations.evaluation.result_rows import (
     CHOICES,
     CLEAN_SCENARIO,
@@ -29,8 +29,8 @@ from perturbations.evaluation.result_rows import (
     Finished,
     RankRow,
     ResultRow,
-    Run,
     ScenarioKey,
+    Side,
     banks_key,
     given_run,
     rows_of,
@@ -43,9 +43,6 @@ _log = logging.getLogger("perturbations")
 
 _SHOWN = 3
 
-_Case = tuple[Run, Path, Path]
-"""A scenario: its run by the model as it is, and the files of the queries and of the gallery."""
-
 _FAR_BELOW, _SEVERAL = 10.0, 3
 """Percent points of R@1, and queries: a clean result so far below a perturbed one is that of other rows."""
 
@@ -53,63 +50,81 @@ _ENOUGH = 50
 """The number of queries and items from which chance can be told from a model."""
 
 
-def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
-    """The results and ranks of `perturb score`: clean, perturbed queries, perturbed galleries, and both.
+def scored(
+    queries: Path,
+    gallery: Path | None = None,
+    *,
+    dataset: str,
+    model: str,
+    direction: DirectionName = "t2v",
+    relevant: Path | None = None,
+    choices: Path | None = None,
+    sides: Sequence[Side] | None = None,
+    methods: Sequence[str] = (),
+    bank: Path | None = None,
+    gallery_bank: Path | None = None,
+    top_k: int | None = None,
+    protocol: str | None = None,
+) -> tuple[list[ResultRow], list[RankRow]]:
+    """The results and ranks of features: clean, perturbed queries, perturbed galleries, and both.
 
-    Without answers an item answers the query of its own id. A listed query without features, or without an answer in
-    the gallery, counts as missing. Raises `AnnotationError` for ids that repeat or that no answer lists, features of
-    other widths, NaN and rows of zeros, and `ConfigError` for a method that is unknown, learns, or lacks its bank.
+    The arguments are those of `perturb score`; without a `gallery`, `queries` holds similarities. Without answers an
+    item answers the query of its own id. A listed query without features, or without an answer in the gallery, counts
+    as missing. Raises `AnnotationError` for ids that repeat or that no answer lists, features of other widths, NaN and
+    rows of zeros, and `ConfigError` for a method that is unknown, learns, or lacks its bank.
     """
-    choices = None if wanted.choices is None else feature_sets.read_answers(wanted.choices)
+    chosen = None if choices is None else feature_sets.read_answers(choices)
     warned = defaultdict[str, list[str]](list)
-    given = wanted.similarities is not None
-    queries = feature_sets.located(wanted.similarities if given else wanted.queries)
-    gallery = queries if given else feature_sets.located(wanted.gallery)
-    files = {name: path for name in ("bank", "gallery_bank") if (path := getattr(wanted, name)) is not None}
+    given = gallery is None
+    asks = feature_sets.located(queries)
+    answers = asks if gallery is None else feature_sets.located(gallery)
+    files = {name: path for name, path in (("bank", bank), ("gallery_bank", gallery_bank)) if path is not None}
     banks = {name: _read(path).rows for name, path in files.items()}
     hashes = {name: storage.sha256_of(rows.tobytes()) for name, rows in banks.items()}
     settings: dict[str, Any] = {"compared": "similarities" if given else "cosine"}
     if given:
-        ids = feature_reading.read_similarities(queries[None])[0].ids
+        ids = feature_reading.read_similarities(asks[None])[0].ids
     else:
-        clean = {path: _in_order(path) for path in (queries[None], gallery[None])}
-        if queries[None].samefile(gallery[None]):
+        clean = {path: _in_order(path) for path in (asks[None], answers[None])}
+        if asks[None].samefile(answers[None]):
             raise AnnotationError(
-                f"{queries[None]} and {gallery[None]} are the same file: every query would find itself; give the "
+                f"{asks[None]} and {answers[None]} are the same file: every query would find itself; give the "
                 "features of the queries, then those of the gallery"
             )
-        ids, numbers = clean[queries[None]].ids, clean[gallery[None]].rows.shape[1]
+        ids, numbers = clean[asks[None]].ids, clean[answers[None]].rows.shape[1]
         settings |= {"numbers": int(numbers)} | {name: storage.sha256(path) for name, path in files.items()}
         for name, path in files.items():
             if (own := banks[name].shape[1]) != numbers:
                 raise AnnotationError(f"{path} has {own} numbers each, the gallery's items {numbers}")
     listed: Answers = {name: (name,) for name in ids}
-    if wanted.relevant is not None:
-        listed = feature_sets.read_answers(wanted.relevant, wanted.direction)
-    source, answers_sha256 = wanted.relevant or queries[None], digest([listed, choices])
+    if relevant is not None:
+        listed = feature_sets.read_answers(relevant, direction)
+    source, answers_sha256 = relevant or asks[None], digest([listed, chosen])
+    of_all = {"method": AS_IT_IS, "gallery_name": WHOLE_GALLERY if chosen is None else CHOICES}
     runs: list[Finished] = []
-    for planned, *paths in _cases(wanted, queries, gallery):
+    for scenario, *paths in _cases(direction, sides, asks, answers):
+        planned = given_run(dataset, model, scenario, direction, FEATURES, **of_all)
         if given:
             asking, answering = feature_reading.read_similarities(paths[0])
             items = StoredFeatures(paths[0], answering, asking.rows)
         else:
             asking, items = (clean.get(path) or _in_order(path) for path in paths)
-        asking, targets = _answered(asking, items, listed, source, choices, warned)
+        asking, targets = _answered(asking, items, listed, source, chosen, warned)
         files_sha256 = {name: storage.sha256(path) for name, path in zip(("queries", "gallery"), paths, strict=True)}
-        for method in dict.fromkeys((AS_IT_IS, *wanted.methods)):
+        for method in dict.fromkeys((AS_IT_IS, *methods)):
             declared = methods_registry.method(method)
             uses = {"bank": declared.needs_bank, "gallery_bank": declared.takes_gallery_bank}
             run = replace(
                 planned,
                 method=method,
                 label=methods_registry.title_of(method),
-                parameters=parameters_of(method, {}, wanted.direction),
+                parameters=parameters_of(method, {}, direction),
                 code=methods_registry.code(method),
                 banks_sha256=banks_key({name: sha256 for name, sha256 in hashes.items() if uses[name]}),
                 batch_size=None if method == AS_IT_IS else PUBLISHED_BATCH,
             )
             about: dict[str, Any] = {
-                "protocol": wanted.protocol,
+                "protocol": protocol,
                 "missing_queries": len(listed) - len(asking.ids),
                 "settings": canonical(settings),
                 "backend": canonical({"retrieval": "features"}),
@@ -120,18 +135,18 @@ def scored(wanted: argparse.Namespace) -> tuple[list[ResultRow], list[RankRow]]:
             }
             blocks: Blocks = [(slice(len(asking.ids)), asking.rows)]
             if not given:
-                blocks = _blocks(method, wanted.direction, asking, items, banks)
-            if choices is not None:
-                of_query = [choices[name] for name in asking.ids]
+                blocks = _blocks(method, direction, asking, items, banks)
+            if chosen is not None:
+                of_query = [chosen[name] for name in asking.ids]
                 blocks = _chosen(blocks, of_query, items.ids)
                 mean = float(np.mean([*map(len, of_query)]))
                 about |= {"gallery": round(mean), "gallery_mean": mean}
-            all_of = run, asking.ids, items.ids, blocks, targets, wanted.top_k
+            all_of = run, asking.ids, items.ids, blocks, targets, top_k
             try:
-                results = measured(*all_of, has_hubs=choices is None, **about)
+                results = measured(*all_of, has_hubs=chosen is None, **about)
             except (ValueError, RuntimeError) as error:
                 raise AnnotationError(f"{' and '.join(map(str, paths))}: {error}") from error
-            if planned.side == "none" and method == AS_IT_IS and choices is None:
+            if planned.side == "none" and method == AS_IT_IS and chosen is None:
                 warned["chance"] += _as_chance(results[1][1], targets, len(items.ids))
             runs.append(results)
     rows, ranks = rows_of(runs)
@@ -169,17 +184,19 @@ def _warn(rows: Sequence[ResultRow], warned: Mapping[str, list[str]]) -> None:
 # --- scenarios --------------------------------------------------------------------------------------------------------
 
 
-def _cases(wanted: argparse.Namespace, queries: FeatureSet, gallery: FeatureSet) -> Iterator[_Case]:
-    """The scenarios of the wanted sides, as far as there are files: of both sides those that suites declare.
+def _cases(
+    direction: DirectionName, sides: Sequence[Side] | None, queries: FeatureSet, gallery: FeatureSet
+) -> Iterator[tuple[ScenarioKey, Path, Path]]:
+    """The scenarios of some sides with the files of their queries and gallery: of both sides those that suites declare.
 
     A file of similarities has both sides. Where both are perturbed, captions have columns of their own. Raises
     `AnnotationError` where perturbed clips are the side of captions, or perturbed captions that of clips.
     """
-    given = wanted.similarities is not None
-    sides = wanted.sides or (["query"] if given else ["query", "gallery"])
-    if given and (len(sides) > 1 or sides == ["both"]):
+    given = queries is gallery
+    sides = sides or (["query"] if given else ["query", "gallery"])
+    if given and (len(sides) > 1 or "both" in sides):
         raise ConfigError("--similarities have one perturbed side: query or gallery")
-    turn = 1 if wanted.direction == "v2t" else -1  # what is of clips comes first
+    turn = 1 if direction == "v2t" else -1  # what is of clips comes first
     asking, answering = feature_sets.perturbed(queries), feature_sets.perturbed(gallery)
     pairs: list[tuple[str, ScenarioKey | None, ScenarioKey | None]] = [("none", None, None)]
     pairs += [("query", own, None) for own in asking if "query" in sides]
@@ -187,7 +204,6 @@ def _cases(wanted: argparse.Namespace, queries: FeatureSet, gallery: FeatureSet)
     for both in feature_sets.combined(*(asking, answering)[::turn]) if "both" in sides else ():
         query, item = both[::turn]
         pairs.append(("both", query, item))
-    about = {"method": AS_IT_IS, "gallery_name": WHOLE_GALLERY if wanted.choices is None else CHOICES}
     for side, *pair in pairs:
         first, second = pair if not given else [pair[0] or pair[1]] * 2
         paths = queries[first], gallery[second]
@@ -195,14 +211,13 @@ def _cases(wanted: argparse.Namespace, queries: FeatureSet, gallery: FeatureSet)
         for medium, what, own, path in (("video", "clips", clips, of_clips), ("text", "captions", texts, of_texts)):
             if own is not None and feature_sets.medium_of(own) != medium:
                 raise AnnotationError(
-                    f"{own.suite}/{own.perturbation} is no perturbation of {what}, which {wanted.direction} has on the "
+                    f"{own.suite}/{own.perturbation} is no perturbation of {what}, which {direction} has on the "
                     f"side of {path}: give another --direction"
                 )
         scenario = clips or texts or CLEAN_SCENARIO
         if clips and texts:
             scenario = clips._replace(text_perturbation=texts.perturbation, text_severity=texts.severity)
-        key = scenario._replace(side=side)
-        yield given_run(wanted.dataset, wanted.model, key, wanted.direction, FEATURES, **about), *paths
+        yield scenario._replace(side=side), *paths
 
 
 def _answered(
@@ -273,7 +288,7 @@ def _in_order(path: Path) -> StoredFeatures:
 
 def _blocks(
     method: str,
-    direction: Any,
+    direction: DirectionName,
     query: StoredFeatures,
     items: StoredFeatures,
     banks: Mapping[str, NDArray[np.float32]],

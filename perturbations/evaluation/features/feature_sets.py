@@ -18,6 +18,7 @@ from perturbations.base import storage
 from perturbations.base.errors import AnnotationError, UnknownPerturbationError, short
 from perturbations.corpus.captions.mixes import SHARES
 from perturbations.datasets import parsing
+from perturbations.datasets.listing import at
 from perturbations.evaluation.features.feature_reading import SUFFIXES, lists_ids, tensors_beside
 from perturbations.evaluation.plan.planned_runs import ALL, CLEAN
 from perturbations.evaluation.result_rows import ScenarioKey
@@ -140,15 +141,15 @@ def read_answers(path: Path, direction: str = "") -> dict[str, list[str]]:
     lists the query. A dataset's `qrels.parquet` says which clip answers a caption: in the `direction` v2t, which
     caption answers a clip.
     """
-    is_parquet = path.suffix == ".parquet"
-    header = parsing.parquet_header(path) if is_parquet else parsing.header(path)
+    is_parquet = path.suffix.lower() == ".parquet"
+    header = parsing.header(path)
     query, item = _RELEVANT[0], "corpus_id" if "corpus_id" in header and _RELEVANT[1] not in header else _RELEVANT[1]
     columns = [query, item, *(["score"] if "score" in header else [])]
     way_out = f"; name its columns {query} and {item}"
-    rows = parsing.parquet(path, columns, (), way_out) if is_parquet else parsing.table(path, columns, ",", way_out)
+    rows = parsing.parquet(path, columns, way_out) if is_parquet else parsing.table(path, columns, way_out)
     answers: dict[str, list[str]] = {}
     for place, row in rows:
-        where = f"{path}, {f'line {place}' if isinstance(place, int) else place}"
+        where = f"{path}, {at(place)}"
         held: dict[str | None, object] = {} if not isinstance(row, dict) else row
         asks, answer = ("" if (value := held.get(name)) is None else str(value).strip() for name in (query, item))
         if None in held or not asks or item not in held:

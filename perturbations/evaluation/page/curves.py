@@ -17,8 +17,9 @@ import pandas as pd
 
 from perturbations.base import shown
 from perturbations.evaluation.page.displayed_names import RetrievalChoice, in_order, needs_all_queries, row_names
+from perturbations.evaluation.page.marks import span_of
 from perturbations.evaluation.page.page_tables import Figure
-from perturbations.evaluation.page.scores import Scores, mean_of, span_of
+from perturbations.evaluation.page.scores import Scores, mean_of
 from perturbations.tta.methods.method_registry import baseline
 
 _COLOURS = ("#1b1d21", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07a00", "#6b4ba1", "#8b929c")
@@ -154,7 +155,9 @@ def _points(scores: Scores, scenarios: pd.DataFrame) -> Iterator[tuple[str, str,
         of_severities = members.groupby(members["severity"].fillna(0).astype(int))
         columns = {0: scores.clean, **{severity: mean_of(own) for severity, own in of_severities}}
         for method in scores.methods:
-            values = {severity: scores.value("recall_at_1", method, column) for severity, column in columns.items()}
+            values = {
+                severity: scores.estimate("recall_at_1", method, column)[0] for severity, column in columns.items()
+            }
             known = [(scores.model, plot, method, x, value) for x, value in values.items() if value == value]
             yield from known if len(known) > 1 else []  # more than the clean value
 

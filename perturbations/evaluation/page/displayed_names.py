@@ -36,11 +36,6 @@ class RetrievalChoice(NamedTuple):
         """The words of a caption."""
         return titled(dataset, DIRECTIONS[self.direction], self.gallery, SIDES.get(self.side, ""), self.suite)
 
-    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Its perturbed rows; the clean ones where nothing is perturbed."""
-        names = ["direction", "side", *(["suite"] if self.suite else [])]
-        return rows[(rows[names] == list(self)[: len(names)]).all(axis=1)]
-
 
 def retrievals_of(rows: pd.DataFrame) -> list[RetrievalChoice]:
     """The retrievals of a dataset: videos before captions as queries, perturbed queries before a perturbed gallery."""
@@ -90,6 +85,19 @@ def method_label(name: str) -> str:
     """What tables call a method, or one setting of it; with a dagger where it needs all queries at once."""
     method, _, setting = name.partition(":")
     return (setting or methods.title_of(method)) + (" †" if needs_all_queries(name) else "")
+
+
+def method_labels(names: Iterable[str]) -> str:
+    """The labels of methods as words: "TENT, SAR and TCR"."""
+    *others, last = ["", *map(method_label, names)]
+    return " and ".join(filter(None, [", ".join(others[1:]), last]))
+
+
+def severities_text(severities: Sequence[int]) -> str:
+    """Severities in ascending order as words: "5", "1 to 5", "1, 3, 5"."""
+    if len(severities) > 2 and list(severities) == list(range(severities[0], severities[-1] + 1)):
+        return f"{severities[0]} to {severities[-1]}"
+    return ", ".join(map(str, severities))
 
 
 def row_names(pairs: Iterable[tuple[str, str]]) -> tuple[str, list[str]]:

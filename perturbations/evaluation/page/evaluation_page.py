@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from perturbations.base import features, shown, storage
+from perturbations.base import shown, storage
 from perturbations.evaluation.features import mteb_results
-from perturbations.evaluation.page import curves, leaderboard, page_sections, published_section
+from perturbations.evaluation.page import curves, leaderboard, page_sections, published_section, query_ranks
 from perturbations.evaluation.page import scores as scoring
 from perturbations.evaluation.page.displayed_names import model_names, retrievals_of, setting_of
 from perturbations.evaluation.page.page_tables import (
@@ -28,7 +28,7 @@ from perturbations.evaluation.page.page_tables import (
     name_files,
 )
 from perturbations.evaluation.result_rows import RESULTS, ResultRow, ScenarioKey, backends_of, tables_of
-from perturbations.evaluation.result_sets import check
+from perturbations.evaluation.result_sets import check, with_clean
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.models import role_registry as models_registry
@@ -47,12 +47,12 @@ def write(
     statistics: Sequence[Path] = (),
     quarantine: Sequence[Path] = (),
     queries: Sequence[Path] = (),
-    answers: Sequence[Path] = (),
+    answers: Sequence[Section] = (),
 ) -> None:
     """Write the page, and beside it a folder of its tables and curves.
 
     `results` are manifests, and files of mteb (see `mteb_results`). `queries` are manifests of composed queries, of
-    which the page shows a few. `answers` are manifests of results of answers to questions, beside their answers.
+    which the page shows a few. `answers` are the sections of answers to questions, which come first.
 
     Results without `ranks` have no intervals. Raises `ManifestError` when a file is not of its kind, when means of the
     results would mix models, or when ranks and results are of different runs.
@@ -62,29 +62,35 @@ def write(
     boards: list[PagePart] = []
     losses: list[PagePart] = []
     severity: list[PagePart] = []
+    hubness: list[PagePart] = []
+    costs: list[PagePart] = []
     published: list[PagePart] = []
     # Dataset by dataset, as the resamples of all need too much memory.
-    for rows, of_directions in scoring.of_datasets(frame, scoring.read_ranks(ranks)):
+    for rows, of_directions in scoring.of_datasets(frame, query_ranks.read_ranks(ranks)):
         for choice in retrievals_of(rows):
             models = of_directions[choice.direction]
             # Numbers of composed queries in other galleries do not compare.
             galleries = [str(own.rows["gallery_name"].iloc[0]) * (own.direction == "composed") for own in models]
             for gallery in dict.fromkeys(galleries):
                 same = [own for own, name in zip(models, galleries, strict=True) if name == gallery]
-                boards += leaderboard.of_retrieval(same, choice._replace(gallery=gallery))
-                losses += curves.losses_of(same, choice._replace(gallery=gallery))
-                severity += curves.of_models(same, choice._replace(gallery=gallery))
+                of_gallery = choice._replace(gallery=gallery)
+                boards += leaderboard.of_retrieval(same, of_gallery)
+                losses += curves.losses_of(same, of_gallery)
+                severity += curves.of_models(same, of_gallery)
+                hubness += page_sections.hubs(same, of_gallery)
+        for models in of_directions.values():
+            costs += page_sections.costs(models)
         published += published_section.of_dataset(rows, of_directions)
     every = [
-        *features.answer_sections(answers),
+        *answers,
         Section("Results", boards, "results"),
         Section("Loss per perturbation", losses, "loss"),
         Section("R@1 against severity", severity, "severity"),
         Section("Published values", published and [published_section.READ, *published], "published"),
         page_sections.composed(frame),
         page_sections.examples(frame, ranks, queries),
-        page_sections.hubs(frame),
-        page_sections.costs(frame),
+        Section("Hubness", hubness and [page_sections.OF_HUBS, *hubness], "hubness"),
+        Section("Cost", costs and [page_sections.OF_COSTS, *costs], "cost"),
         page_sections.corpora(frame, statistics, quarantine, manifests),
         page_sections.provenance(frame, manifests),
     ]
@@ -129,6 +135,7 @@ def _read(paths: Sequence[Path]) -> pd.DataFrame:
     rows = [row for path in paths if not mteb_results.is_given(path) for row in files.read_rows(path, RESULTS)]
     rows += mteb_results.read([path for path in paths if mteb_results.is_given(path)])
     check(rows)
+    rows = with_clean(rows, ())
     frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
     return frame.assign(
         model_name=frame["model_key"].map(model_names(frame["model_key"])),

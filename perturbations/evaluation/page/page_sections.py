@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,16 +12,17 @@ import pyarrow.parquet as pq
 from perturbations.base import shown
 from perturbations.evaluation.page.displayed_names import (
     DIRECTIONS,
+    RetrievalChoice,
     groups,
     method_label,
     needs_all_queries,
-    retrievals_of,
     row_names,
     titled,
 )
 from perturbations.evaluation.page.leaderboard import HUB_K, NEAR_ZERO
+from perturbations.evaluation.page.marks import marks
 from perturbations.evaluation.page.page_tables import PagePart, PageTable, Section, cell_of, text_frame
-from perturbations.evaluation.page.scores import marks, tasks_of
+from perturbations.evaluation.page.scores import Scores, are_paired
 from perturbations.evaluation.result_rows import ResultRow, ScenarioKey
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.manifest import files, manifest_paths, sets
@@ -35,55 +36,57 @@ _FORMS = {**dict.fromkeys(_COSTS, ".2f"), "peak_memory_mib": ",.0f", **dict.from
 _BY = ["model_name", "applied"]
 
 
-def hubs(frame: pd.DataFrame) -> Section:
+OF_HUBS = (
+    "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals. No mark where "
+    "models differ in scenarios, queries or galleries."
+)
+"""How to read the tables of `hubs`."""
+OF_COSTS = (
+    "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
+    "Steps: done (updates), skipped because no query passed the method's filter (empty), skipped because of NaN or "
+    "infinite values (non finite). Marked is the least cost beside no adaptation, where models do not differ in "
+    "scenarios, queries or galleries."
+)
+"""How to read the tables of `costs`."""
+
+
+def hubs(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[PageTable]:
     """The mean of each measure of hubness over the scenarios of a retrieval, per model and method."""
     measures = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
-    tables: list[PageTable] = []
-    for (dataset,), of_dataset in groups(frame, "dataset"):
-        for retrieval in retrievals_of(of_dataset):
-            rows = retrieval.of(of_dataset)
-            # It is not of given features.
-            if rows["hub_skewness"].notna().any() and rows["gallery"].max() > HUB_K:
-                what = "mean over perturbed scenarios" if retrieval.suite else "clean queries"
-                caption = f"{retrieval.title(dataset)}: hubness of the k-occurrence, k = {HUB_K}, {what}"
-                means = rows.groupby(_BY, sort=False)[measures].mean()
-                # A mean over some of the scenarios does not compare with one over all.
-                sizes = rows.drop_duplicates([*_BY, *ScenarioKey._fields]).groupby(_BY, sort=False).size()
-                means[sizes < sizes.groupby(level=0).transform("max")] = float("nan")
-                compared = means.assign(**{name: means[name].abs() for name in NEAR_ZERO})
-                competes = [not needs_all_queries(method) and _are_paired(rows) for _, method in compared.index]
-                tables.append(_of_methods(caption, means, compared[competes]))
-    text = "0: all items are retrieved equally often."
-    if any(len(table.frame) > 1 for table in tables):
-        text += " Bold, underlined: nearest to 0, second; no intervals. No mark where models differ in scenarios, "
-        text += "queries or galleries."
-    return Section("Hubness", tables and [text, *tables], "hubness")
+    suite = choice.suite or "clean"
+    rows, are_alike = _rows_of(models, lambda own: (own["side"] == choice.side) & (own["suite"] == suite))
+    # It is not of given features.
+    if rows["hub_skewness"].notna().any() and rows["gallery"].max() > HUB_K:
+        what = "mean over perturbed scenarios" if choice.suite else "clean queries"
+        caption = f"{choice.title(models[0].dataset)}: hubness of the k-occurrence, k = {HUB_K}, {what}"
+        means = rows.groupby(_BY, sort=False)[measures].mean()
+        # A mean over some of the scenarios does not compare with one over all.
+        sizes = rows.drop_duplicates([*_BY, *ScenarioKey._fields]).groupby(_BY, sort=False).size()
+        means[sizes < sizes.groupby(level=0).transform("max")] = float("nan")
+        compared = means.assign(**{name: means[name].abs() for name in NEAR_ZERO})
+        competes = [not needs_all_queries(method) and are_alike for _, method in compared.index]
+        yield _of_methods(caption, means, compared[competes])
 
 
-def costs(frame: pd.DataFrame) -> Section:
-    """Milliseconds, memory and steps of each model and method."""
-    tables: list[PagePart] = []
-    plain = methods.baseline()
+def costs(models: Sequence[Scores]) -> Iterator[PageTable]:
+    """Milliseconds, memory and steps of each model and method in one direction."""
     # The queries of a perturbed gallery were encoded before, so that their time is not known; so are given features.
-    known = frame[(frame["side"] != "gallery") & frame["total_ms_p50"].notna()]
-    for (dataset, direction), rows in groups(known, "dataset", "direction"):
+    rows, are_alike = _rows_of(models, lambda own: own["side"] != "gallery")
+    rows = rows[rows["total_ms_p50"].notna()]
+    if len(rows):
+        title = titled(models[0].dataset, DIRECTIONS[models[0].direction])
         medians = rows.groupby(_BY, sort=False)[[*_COSTS, *_COUNTS]].median()
-        title = f"{titled(dataset, DIRECTIONS[direction])}: milliseconds per query, medians over scenarios"
-        others = (medians.index.get_level_values("applied") != plain.name) & _are_paired(rows)
-        tables.append(_of_methods(title, medians, medians.loc[others, _COSTS]))
-    text = (
-        "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
-        "Steps: done (updates), skipped because no query passed the method's filter (empty), "
-        "skipped because of NaN or infinite values (non finite). Marked is the least cost beside "
-        f"{plain.title}, where models do not differ in scenarios, queries or galleries."
-    )
-    return Section("Cost", tables and [text, *tables], "cost")
+        others = (medians.index.get_level_values("applied") != methods.baseline().name) & are_alike
+        caption = f"{title}: milliseconds per query, medians over scenarios"
+        yield _of_methods(caption, medians, medians.loc[others, _COSTS])
 
 
-def _are_paired(rows: pd.DataFrame) -> bool:
-    """Whether the numbers of all models are of the same scenarios, listed queries and galleries."""
-    tasks = {frozenset(tasks_of(own)) for _, own in rows.groupby("model_name")}
-    return len(tasks) == 1 and rows["listed_sha256"].dropna().nunique() < 2
+def _rows_of(models: Sequence[Scores], chosen: Callable[[pd.DataFrame], pd.Series]) -> tuple[pd.DataFrame, bool]:
+    """The rows of the scenarios that are `chosen`, and whether the models that have some are paired."""
+    columns = [own[chosen(own)] for own in (scores.scenarios for scores in models)]
+    present = [(scores, own) for scores, own in zip(models, columns, strict=True) if len(own)]
+    rows = pd.concat([scores.rows[chosen(scores.rows)] for scores in models])
+    return rows, bool(present) and are_paired(*zip(*present, strict=True))
 
 
 def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame) -> PageTable:

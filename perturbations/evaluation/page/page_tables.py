@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pandas as pd
 
 from perturbations.base import shown
+from perturbations.exports.export_folder import for_spreadsheets
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _LONGEST = 80  # letters of a file's name
 _LATEX_LETTERS = 90  # that a line of a table in \footnotesize holds beside the margins of a page
 _LATEX_LINES = 45  # that a page holds below rotated headings
@@ -202,11 +202,14 @@ def as_csv(tables: Iterable[PageTable]) -> str:
 
 def _plain(text: str) -> str:
     line = shown.line(text)
-    return f"'{line}" if line.startswith(_FORMULA) and not re.fullmatch(r"[+-]?[\d,]*\.?\d+", line) else line
+    return line if re.fullmatch(r"[+-]?[\d,]*\.?\d+", line) else for_spreadsheets(line)
 
 
 def _lines(table: PageTable, escape: Callable[[str], str], best: str, second: str) -> tuple[list[list[str]], str]:
-    """The headings, the rows and the note, without the small line below a value, which only the page shows."""
+    """The headings, the rows and the note, without the small line below a value, which only the page shows.
+
+    Of the guide the lines on signs that the table does not have are left out.
+    """
     forms = {"best": best, "second": second, "tie": escape("≈") + "{}"}
     columns = [
         [forms.get(own.mark, "{}").format(escape(own.spread)) for own in table.frame[head]] for head in table.frame
@@ -214,8 +217,10 @@ def _lines(table: PageTable, escape: Callable[[str], str], best: str, second: st
     heads = [escape(text) for text in (table.corner, *(" ".join(filter(None, head)) for head in table.heads))]
     names = [escape(str(name)) for name in table.frame.index]
     guide = table.guide[table.guide.find("Bold: ") :] if table.guide.startswith("Small: ") else table.guide
-    note = " ".join(filter(None, (*guide.splitlines(), table.note)))
-    return [heads, *map(list, zip(names, *columns, strict=True))], escape(note)
+    cells = [cell for head in table.frame for cell in table.frame[head]]
+    signs = "".join([*map(str, table.frame.index), *(own.spread + "≈" * (own.mark == "tie") for own in cells)])
+    guides = [line for line in guide.splitlines() if line[0] not in "≈±†" or line[0] in signs]
+    return [heads, *map(list, zip(names, *columns, strict=True))], escape(" ".join(filter(None, (*guides, table.note))))
 
 
 def as_markdown(table: PageTable) -> str:

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from perturbations.base.shown import plural
 from perturbations.evaluation.page.displayed_names import SIDES, method_label, titled
 from perturbations.evaluation.page.leaderboard import METRICS
+from perturbations.evaluation.page.marks import Estimate, IntervalSpan, span_of
 from perturbations.evaluation.page.page_tables import Cell, PagePart, PageTable, Section, number
-from perturbations.evaluation.page.scores import Estimate, IntervalSpan, Scores, mean_of, run_of, span_of
+from perturbations.evaluation.page.query_ranks import run_of
+from perturbations.evaluation.page.scores import Scores, mean_of
 from perturbations.evaluation.published import protocols
 from perturbations.evaluation.published.protocols import EvaluationProtocol
 from perturbations.evaluation.published.verdict import (
@@ -70,7 +72,7 @@ READ = (
 class Beside(NamedTuple):
     """A published cell beside our number: our model's name in tables, the value in the cell's unit, its interval.
 
-    `departs` says that our runs have the cell's key, but differ in a fact beside it (`stated.departures`).
+    `departs` says that our runs have the cell's key, but differ in a fact beside it (`verdict.departures`).
     """
 
     cell: Published
@@ -110,7 +112,7 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
 # --- which results a cell is shown beside -----------------------------------------------------------------------------
 
 
-class _Configured(NamedTuple):
+class _OwnRun(NamedTuple):
     """One setting of a method and one seed, of one model: its rows by scenario.
 
     `departures` are those of its rows, as far as tables are of them.
@@ -128,13 +130,12 @@ class _Configured(NamedTuple):
         return next(iter(self.rows.values()))
 
     def of_runs(self, metric: str, runs: Iterable[ScenarioKey]) -> Estimate:
-        """A metric of scenarios, and the same in each resample (scenarios, 1 or more)."""
-        return self.scores.of_runs(metric, self.setting, self.seed, runs)
-
-    def of_clean(self, metric: str) -> Estimate:
-        """The same of the clean queries (1 or more); NaN where these were not run."""
-        known = CLEAN_SCENARIO in self.scores.numbers
-        return self.of_runs(metric, [CLEAN_SCENARIO])[0] if known else np.full(1, np.nan)
+        """A metric of scenarios, and the same in each resample (scenarios, 1 or more); NaN where one was not run."""
+        unknown = len(self.scores.scenarios)
+        numbers = [self.scores.numbers.get(run, unknown) for run in runs]
+        of_seeds = self.scores.of_scenarios(metric, self.setting, numbers)
+        # Of another order in memory, a product rounds otherwise.
+        return np.ascontiguousarray(of_seeds[self.scores.seeds[self.setting].index(self.seed)])
 
 
 @cache
@@ -143,7 +144,8 @@ def _weights(runs: tuple[ScenarioKey, ...]) -> NDArray[np.float64]:
     return mean_of(pd.DataFrame(runs, dtype=object)).to_numpy(np.float64)
 
 
-_Member = tuple[_Configured, Part]
+_Member = tuple[_OwnRun, tuple[ScenarioKey, ...]]
+"""A run, and the scenarios of it that a cell is a mean over."""
 
 
 def compared(
@@ -158,10 +160,10 @@ def compared(
     judged by the cell that they differ from least. Whether the weights are the paper's is not recorded.
     """
     configured = {
-        direction: [own for scores in models for own in _configured(scores, protocol.name)]
+        direction: [own for scores in models for own in _own_runs(scores, protocol.name)]
         for direction, models in of_directions.items()
     }
-    of_key: dict[tuple[object, ...], list[tuple[_Configured, list[str], dict[ScenarioKey, list[str]]]]] = {}
+    of_key: dict[tuple[object, ...], list[tuple[_OwnRun, list[str], dict[ScenarioKey, list[str]]]]] = {}
     nearest: dict[tuple[int, ScenarioKey], list[str]] = {}
     shown: list[Beside] = []
     lost: list[list[str]] = []
@@ -173,7 +175,7 @@ def compared(
             key = *of_part, order_matters(cell), *(getattr(cell, name) for name in RUN_KEY)
             if key not in of_key:
                 every = [own for own in configured.get(part[0], ()) if is_method(cell, own.first)]
-                of_key[key] = [(own, [*differences(cell, own.first)], {}) for own in every]
+                of_key[key] = [(own, differences(cell, own.first), {}) for own in every]
             complete = []
             for own, foreign, against in of_key[key]:
                 present = [run for run in runs if run in own.rows]
@@ -185,10 +187,12 @@ def compared(
                 begun = begun or bool(fitting)
                 if len(fitting) == len(runs):
                     complete.append(own)
-            members.append(_members(cell, part, complete))
+            members.append([(own, runs) for own in _distinct(cell, complete)])
         known = [row for several in product(*members) if several and (row := _beside(cell, several)) is not None]
         beside = [own for own in known if own.value == own.value]
-        lost += [[_reason(cell)] for own in known if own.value != own.value]
+        is_score = cell.metric.removesuffix(_SPREAD) in FORMULAS
+        reason = "is taken against clean results, and these were not run" if is_score else "is not recorded"
+        lost += [[f"{_metric(cell)} {reason}"] for own in known if own.value != own.value]
         incomplete += begun and not known
         shown += beside if cell.stated_model else beside[:1]  # random orders have a row beside each model
     of_rows = [
@@ -199,41 +203,34 @@ def compared(
     return shown, [*of_rows, *lost], incomplete
 
 
-def _reason(cell: Published) -> str:
-    """Why there is no number of ours for a cell whose scenarios were all run."""
-    if cell.metric.removesuffix(_SPREAD) in FORMULAS:
-        return f"{_metric(cell)} is taken against clean results, and these were not run"
-    return f"{_metric(cell)} is not recorded"
-
-
-def _configured(scores: Scores, protocol: str) -> Iterator[_Configured]:
+def _own_runs(scores: Scores, protocol: str) -> Iterator[_OwnRun]:
     known: dict[tuple[str, int], dict[ScenarioKey, dict[str, Any]]] = {}
     for record in scores.rows[scores.rows["protocol"] == protocol].to_dict("records"):
         run, setting, seed = run_of(record)
         row = {str(name): None if value != value else value for name, value in record.items()}  # empty cells are NaN
         known.setdefault((setting, seed), {})[run] = row
     for (setting, seed), rows in known.items():
-        yield _Configured(scores, setting, seed, rows, {})
+        yield _OwnRun(scores, setting, seed, rows, {})
 
 
-def _sizes(protocol: EvaluationProtocol, part: Part, own: _Configured, run: ScenarioKey) -> list[str]:
+def _sizes(protocol: EvaluationProtocol, part: Part, own: _OwnRun, run: ScenarioKey) -> list[str]:
     """How a run's numbers of queries and items differ from a part's; its departures are looked at once."""
     sized = counted(protocol.paper, run, own.rows)
     if run not in own.departures:
-        own.departures[run] = [*departures(protocol, own.rows[run], int(sized["missing_queries"]))]
+        own.departures[run] = departures(protocol, own.rows[run], int(sized["missing_queries"]))
         if any(None in size for size in part[1]):
             own.departures[run].append("the paper leaves open how many queries or gallery items there are")
     return [*sizes_differ(part, sized)]
 
 
-def _members(cell: Published, part: Part, configured: Sequence[_Configured]) -> list[_Member]:
+def _distinct(cell: Published, every: Sequence[_OwnRun]) -> list[_OwnRun]:
     """Of runs that differ in a seed alone, which changes nothing, the one of the stated seed, or the first."""
-    known: dict[tuple[object, ...], _Member] = {}
-    for own in configured:
+    known: dict[tuple[object, ...], _OwnRun] = {}
+    for own in every:
         free = own.seed if order_matters(cell) else None
         key = own.first["model_key"], own.first["label"], own.first["gallery_name"], free
         if key not in known or own.seed == cell.seed:
-            known[key] = own, part
+            known[key] = own
     return list(known.values())
 
 
@@ -245,11 +242,11 @@ def _beside(cell: Published, members: Sequence[_Member]) -> Beside | None:
     if len({(own.first["model_key"], own.first["label"], own.seed) for own, _ in members}) > 1:
         return None
     estimate = _estimate(cell, members)
-    (first, (*_, runs)), *_ = members
+    (first, runs), *_ = members
     scores = first.scores
     column = pd.Series(_weights(runs), [scores.numbers[run] for run in runs])
     span = span_of(estimate) if len(members) > 1 else scores.own_span(cell.metric, column, estimate)
-    departs = any(own.departures[run] for own, (*_, every) in members for run in every)
+    departs = any(own.departures[run] for own, every in members for run in every)
     return Beside(cell, scores.model, float(estimate[0]), span, departs)
 
 
@@ -262,11 +259,11 @@ def _estimate(cell: Published, members: Sequence[_Member]) -> Estimate:
     score = cell.metric.removesuffix(_SPREAD)
     if score not in FORMULAS:
         metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
-        return factor * _sum(_weights(runs) @ own.of_runs(metric, runs) for own, (*_, runs) in members)
-    (_, (*_, of_first)), *_ = members
+        return factor * _sum(_weights(runs) @ own.of_runs(metric, runs) for own, runs in members)
+    (_, of_first), *_ = members
     # The clean result is the whole one, as the papers take it: their own gate leaves captions out of the others alone.
-    clean = _sum(own.of_clean(cell.of) for own, _ in members)
-    perturbed = _sum(own.of_runs(cell.of, sorted(runs, key=_name)) for own, (*_, runs) in members)
+    clean = _sum(own.of_runs(cell.of, [CLEAN_SCENARIO]) for own, _ in members)
+    perturbed = _sum(own.of_runs(cell.of, sorted(runs, key=_name)) for own, runs in members)
     scores = np.asarray(FORMULAS[score][1](clean, perturbed))
     if cell.metric.endswith(_SPREAD):
         return np.array([np.std(scores[:, 0], ddof=1) if len(scores) > 1 else np.nan])

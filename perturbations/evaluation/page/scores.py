@@ -3,115 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, reduce
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from perturbations.base import rng
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.page.displayed_names import (
-    declared_by,
-    groups,
-    in_order,
-    label,
-    needs_all_queries,
-    setting_of,
-)
-from perturbations.evaluation.page.page_tables import number
-from perturbations.evaluation.result_rows import CLEAN_SCENARIO, RANKS, ScenarioKey
+from perturbations.evaluation.page.displayed_names import declared_by, groups, in_order, label, needs_all_queries
+from perturbations.evaluation.page.marks import Estimate, IntervalSpan, span_of
+from perturbations.evaluation.page.query_ranks import GROUP, RUN, QueryDraws, RankGroup, run_of
+from perturbations.evaluation.result_rows import CLEAN_SCENARIO, ScenarioKey
 from perturbations.evaluation.result_sets import RANDOM
-from perturbations.manifest import files
-from perturbations.retrieval.bootstrap import (
-    draws,
-    interval,
-    resampled_recall,
-    samples_for,
-    separable,
-    share_interval,
-)
+from perturbations.retrieval.bootstrap import resampled_recall, share_interval
 from perturbations.tta.methods import method_registry as methods_registry
 
 RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
 _DRAWN = {**RECALLS, "recall_at_2": 2, "recall_at_3": 3}
 """The metrics that each resample has a value of; R@2 and R@3 are of composed retrieval."""
-_SEED = 0  # of the resamples; the same for all, so that models of one dataset are compared on the same draws
 _ROUNDING = 1e-6
-_MOST = 255
-"""Larger ranks are stored as this one: no recall of the page looks further than the first 10."""
-
-RankRun = tuple[ScenarioKey, str, int]
-"""Scenario, method's setting (`setting_of`), seed."""
-
-RankGroup = tuple[str, ...]
-"""Dataset, model's key, direction: runs that ask the same queries of one model."""
-
-IntervalSpan = tuple[float, float]
-"""The ends of a 95 % interval."""
-
-Estimate = NDArray[np.float64]
-"""Along the last axis the value, then, where ranks are known, the value in each resample."""
-
-_GROUP = ["dataset", "model_key", "direction"]
-_RUN = [*ScenarioKey._fields, "method", "label", "seed"]
 _COUNTS = ["queries", "missing_queries", "gallery", "gallery_mean"]
-
-
-def run_of(row: Mapping[Any, Any]) -> RankRun:
-    """The run of a row of results or ranks, whose empty cells a DataFrame may hold as NaN."""
-    known: dict[str, Any] = {name: None if row[name] != row[name] else row[name] for name in _RUN}
-    for name in ("severity", "text_severity"):
-        known[name] = None if known[name] is None else int(known[name])
-    setting, seed = setting_of(known.pop("method"), known.pop("label")), known.pop("seed")
-    return ScenarioKey(**known), setting, int(seed)
-
-
-# --- ranks ------------------------------------------------------------------------------------------------------------
-
-
-def read_ranks(paths: Sequence[Path]) -> dict[RankGroup, pd.DataFrame]:
-    """The ranks of manifests, by group: uint8, queries (sorted by id) x runs, 0 where a run lacks a query.
-
-    The result does not depend on the order of rows. Raises `ManifestError` for a file that is not such a manifest or is
-    damaged, and where a run has a query twice.
-    """
-    known: dict[RankGroup, pd.DataFrame] = {}
-    for path in paths:
-        for group, rows in groups(_rank_rows(path), *_GROUP):
-            runs = rows.groupby(_RUN, sort=False, dropna=False, observed=True)
-            queries = rows["query_id"].cat.remove_unused_categories().cat
-            own = np.zeros((len(queries.categories), runs.ngroups), np.uint8)
-            own[queries.codes, runs.ngroup()] = rows["rank"]
-            if group in known or np.count_nonzero(own) < len(rows):
-                raise ManifestError(f"the ranks of {', '.join(group)} are there twice: give each manifest once")
-            columns: Any = pd.Index([*map(run_of, runs.head(1).to_dict("records"))], tupleize_cols=False)
-            known[group] = pd.DataFrame(own, queries.categories.astype(str), columns).sort_index()
-    return known
-
-
-def _rank_rows(path: Path) -> pd.DataFrame:
-    """The rows of a file, whose texts are categories: there are millions of few texts."""
-    with files.opened_as(path, RANKS):
-        words = [*dict.fromkeys((*_GROUP, *_RUN, "query_id", "rank"))]
-        stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
-        frame: pd.DataFrame = stored.read(words).unify_dictionaries().to_pandas(strings_to_categorical=True)
-        if not (frame["rank"] >= 1).all():
-            raise ValueError("it holds a rank below 1, or none")
-        return frame.assign(rank=frame["rank"].clip(upper=_MOST).astype(np.uint8))
-
-
-def _clip_of(query: str) -> str:
-    """The clip of a caption, whose id is the clip's and a number where a clip may have several."""
-    clip, _, place = query.rpartition("#")
-    return clip if clip and place.isdecimal() else query
-
-
-# --- scores -----------------------------------------------------------------------------------------------------------
 
 
 def mean_of(scenarios: pd.DataFrame) -> pd.Series:
@@ -122,38 +35,11 @@ def mean_of(scenarios: pd.DataFrame) -> pd.Series:
     return pd.Series([1 / (len(sizes) * sizes[key]) for key in keys], scenarios.index)
 
 
-def tasks_of(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """What each row's numbers are of: what is perturbed, the sizes of galleries, and how many queries are listed."""
-    listed = rows["queries"] + rows["missing_queries"]
-    known = rows[[*ScenarioKey._fields, "gallery", "gallery_mean"]].assign(listed=listed).astype(object)
-    return [*known.where(known.notna(), None).itertuples(index=False, name=None)]
-
-
-class QueryDraws:
-    """The queries of all models of a dataset in one direction, by id, and how often each resample draws each of them.
-
-    A query that a model lacks is drawn all the same, so the differences between models stay paired. There are enough
-    resamples for a best one among some `rows` of a table.
-    """
-
-    def __init__(self, dataset: str, direction: str, ranks: Sequence[pd.DataFrame], rows: int) -> None:
-        self._dataset, self._direction, self._samples = dataset, direction, samples_for(rows)
-        self.queries: pd.Index = reduce(pd.Index.union, [own.index for own in ranks] or [pd.Index([])])
-        # The captions of one clip are no independent queries.
-        self.clips = pd.factorize(self.queries.map(_clip_of) if direction == "t2v" else self.queries)[0]
-
-    @cached_property
-    def counts(self) -> NDArray[np.float32]:
-        """Resamples x queries."""
-        generator = rng.generator(_SEED, self._dataset, self._direction, "report/bootstrap")
-        return draws(len(self.queries), generator, self._samples, self.clips)
-
-
 class Scores:
     """The results of one model on one dataset in one direction; without ranks it is not `sampled`: no intervals.
 
     `scenarios` has a row for each scenario, in the order of the paper, with how it is called and what was counted.
-    A column of a table is a Series of weights, by their numbers in it.
+    A column of a table is a Series of weights, by their numbers in it; `unknown` is that of no scenario.
     """
 
     def __init__(self, rows: pd.DataFrame, ranks: pd.DataFrame | None, drawn: QueryDraws) -> None:
@@ -162,7 +48,7 @@ class Scores:
         )
         self.rows, self.sampled, self._drawn_queries = rows, ranks is not None, drawn
         self._ranks = None if ranks is None else ranks.reindex(drawn.queries, fill_value=0)
-        self._runs = {run_of(row): place for place, row in enumerate(rows[_RUN].to_dict("records"))}
+        self._runs = {run_of(row): place for place, row in enumerate(rows[RUN].to_dict("records"))}
         if len(self._runs) < len(rows):
             raise ManifestError(
                 f"the results of {self.model_key} on {self.dataset} have two settings of a method with one label: give "
@@ -176,6 +62,7 @@ class Scores:
             self.seeds[method] += [] if seed in self.seeds[method] else [seed]
         keys = sorted(first, key=_place_in_paper)
         self.numbers = {key: at for at, key in enumerate(keys)}
+        self.unknown = pd.Series({len(keys): 1.0})
         self.clean = pd.Series({self.numbers.get(CLEAN_SCENARIO, len(keys)): 1.0})
         about = rows.iloc[[first[key] for key in keys]][["category", "backend", *_COUNTS]].reset_index(drop=True)
         self.scenarios = pd.DataFrame(keys, columns=ScenarioKey._fields, dtype=object).join(about)
@@ -195,33 +82,25 @@ class Scores:
         own = known[(known["suite"] == suite) & (known["side"] == side) & known["mix"].isna()]
         return own.iloc[np.argsort(pd.factorize(own["category"])[0], kind="stable")]
 
-    def of_runs(self, metric: str, method: str, seed: int, runs: Iterable[ScenarioKey]) -> Estimate:
-        """A metric of scenarios that a method was run in with a seed (scenarios, 1 or more), as `of_seeds` has it."""
-        places = self._places[method][self.seeds[method].index(seed)]
-        return np.asarray(self._table(metric)[places[[self.numbers[run] for run in runs]]])
-
-    def of_seeds(self, metric: str, method: str, column: pd.Series) -> Estimate:
-        """The mean of a metric over a column's scenarios (seeds, 1 or more), of each seed.
+    def of_scenarios(self, metric: str, method: str, numbers: Sequence[int]) -> Estimate:
+        """A metric of scenarios, by their numbers, and of each seed (seeds, scenarios, 1 or more).
 
         NaN where a run is missing; of `clean_<metric>`, where the clean result over each scenario's own queries is not
         known, or is of another gallery.
         """
-        table = self._table(metric)
         places = self._places.get(method, np.full((1, len(self.scenarios) + 1), -1))
-        total = np.zeros((len(places), table.shape[1]))
-        for scenario, weight in zip(
-            column.index.to_numpy(), column, strict=True
-        ):  # one by one: equal runs stay exactly equal
-            total += weight * table[places[:, scenario]]
-        return total
+        return np.asarray(self._table(metric)[places[:, numbers]])
+
+    def of_seeds(self, metric: str, method: str, column: pd.Series) -> Estimate:
+        """The mean of a metric over a column's scenarios (seeds, 1 or more), of each seed."""
+        known = self.of_scenarios(metric, method, [*column.index])
+        # One by one: equal runs stay exactly equal.
+        terms = (weight * known[:, place] for place, weight in enumerate(column))
+        return np.asarray(sum(terms, np.zeros((len(known), known.shape[2]))))
 
     def estimate(self, metric: str, method: str, column: pd.Series) -> Estimate:
         """The mean of `of_seeds`."""
         return np.asarray(self.of_seeds(metric, method, column).mean(axis=0))
-
-    def value(self, metric: str, method: str, column: pd.Series) -> float:
-        """The value of `estimate`."""
-        return float(self.estimate(metric, method, column)[0])
 
     def loss(self, method: str, column: pd.Series, metric: str = "recall_at_1") -> Estimate:
         """The clean result of a method over each scenario's own queries minus the perturbed one."""
@@ -242,7 +121,7 @@ class Scores:
     def collapsed(self) -> frozenset[str]:
         """The methods whose clean R@1 lost more than its own interval: the baseline's lies above it."""
         metric = "recall_at_1"
-        baseline = self.value(metric, methods_registry.baseline().name, self.clean)
+        baseline = self.estimate(metric, methods_registry.baseline().name, self.clean)[0]
         spans = {
             name: self.own_span(metric, self.clean, self.estimate(metric, name, self.clean)) for name in self.methods
         }
@@ -252,7 +131,7 @@ class Scores:
     def reference(self) -> str:
         """The model as it is; of composed retrieval, which has none, the method of the highest clean R@1 but chance."""
         plain = methods_registry.baseline().name
-        values = {name: self.value("recall_at_1", name, self.clean) for name in self.methods}
+        values = {name: self.estimate("recall_at_1", name, self.clean)[0] for name in self.methods}
         return max(values, key=lambda name: (name == plain, name != RANDOM, np.nan_to_num(values[name])))
 
     def competing(self, estimates: Estimate) -> Estimate:
@@ -261,27 +140,33 @@ class Scores:
         return np.where(np.array(out, np.bool_)[:, None], np.nan, estimates)
 
     def _table(self, metric: str) -> Estimate:
-        """A metric, or its clean counterpart, of each run, then of its resamples; the last row is of no run."""
+        """A metric, or its clean counterpart, of each run, then of its resamples; the last row is of no run.
+
+        A clean counterpart is of an equal gallery. One metric is resampled at a time, as the resamples of each seed,
+        method and scenario take most of the page's memory.
+        """
         if metric not in self._tables:
-            values = self._clean(metric.removeprefix("clean_")) if metric.startswith("clean_") else self._column(metric)
-            drawn = self._drawn(metric)
-            self._tables[metric] = np.vstack([np.column_stack([values, drawn]), np.full(1 + drawn.shape[1], np.nan)])
+            name = metric.removeprefix("clean_")
+            if name == "rsum":
+                known = np.asarray(sum(self._table(metric.replace(name, own))[:-1] for own in RECALLS))
+            else:
+                values = self.rows[metric].to_numpy(np.float64, na_value=np.nan)
+                if name != metric:
+                    gallery = np.append(self.rows["gallery"].to_numpy(np.float64), np.nan)
+                    values = np.where(gallery[self._clean_runs] == gallery[:-1], values, np.nan)
+                known = values[:, None]
+                if self._ranks is not None and name in _DRAWN:
+                    counts, ranks, own, clean = self._resampled
+                    distinct, places = np.unique(own if metric == name else clean, return_inverse=True)
+                    drawn = resampled_recall(counts, ranks[:, distinct], _DRAWN[name])[places]
+                    known = np.column_stack([values, drawn])
+            self._tables[metric] = np.vstack([known, np.full(known.shape[1], np.nan)])
         return self._tables[metric]
 
-    def _column(self, metric: str) -> Estimate:
-        return np.asarray(self.rows[metric].to_numpy(np.float64, na_value=np.nan))
-
-    def _clean(self, metric: str) -> Estimate:
-        """The clean result over each run's own queries."""
-        if metric == "rsum":
-            return np.asarray(sum(self._clean(own) for own in RECALLS))
-        clean = [self._runs.get((CLEAN_SCENARIO, method, seed), -1) for _, method, seed in self._runs]
-        queries, gallery, own = (
-            np.append(self._column(name), np.nan)[clean] for name in ("queries", "gallery", metric)
-        )
-        known = self._column(f"clean_{metric}")
-        known = np.where(np.isnan(known) & (queries == self._column("queries")), own, known)
-        return np.where(gallery != self._column("gallery"), np.nan, known)
+    @cached_property
+    def _clean_runs(self) -> list[int]:
+        """The place of the clean counterpart of each run; -1 where it was not run."""
+        return [self._runs.get((CLEAN_SCENARIO, method, seed), -1) for _, method, seed in self._runs]
 
     @cached_property
     def asked(self) -> NDArray[np.bool_]:
@@ -291,22 +176,10 @@ class Scores:
 
     @cached_property
     def tasks(self) -> list[tuple[Any, ...]]:
-        """The `tasks_of` its scenarios."""
-        return tasks_of(self.scenarios)
-
-    def _drawn(self, metric: str) -> Estimate:
-        """The same of each run in each resample; NaN without ranks, nothing of what is not drawn.
-
-        One metric at a time, as those of a run of each seed, method and scenario take most of the page's memory.
-        """
-        name = metric.removeprefix("clean_")
-        if self._ranks is None or name not in (*_DRAWN, "rsum"):
-            return np.empty((len(self.rows), 0))
-        if name == "rsum":
-            return sum((self._table(metric.replace(name, own))[:-1, 1:] for own in RECALLS), np.zeros(()))
-        counts, ranks, own, clean = self._resampled
-        distinct, places = np.unique(own if metric == name else clean, return_inverse=True)
-        return resampled_recall(counts, ranks[:, distinct], _DRAWN[name])[places]
+        """What the numbers of scenarios are of: what is perturbed, the sizes of galleries, and the listed queries."""
+        listed = self.scenarios["queries"] + self.scenarios["missing_queries"]
+        known = self.scenarios[[*ScenarioKey._fields, "gallery", "gallery_mean"]].assign(listed=listed).astype(object)
+        return [*known.where(known.notna(), None).itertuples(index=False, name=None)]
 
     @cached_property
     def _resampled(self) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.intp], NDArray[np.intp]]:
@@ -315,11 +188,10 @@ class Scores:
         And which is of its clean counterpart, over the run's own queries.
         """
         assert self._ranks is not None
-        places: dict[Any, int] = {run: place for place, run in enumerate(self._ranks.columns)}
-        padded = np.pad(self._ranks.to_numpy(), ((0, 0), (0, 1)))
-        own = padded[:, [places.get(run, -1) for run in self._runs]]
-        clean = padded[:, [places.get((CLEAN_SCENARIO, method, seed), -1) for _, method, seed in self._runs]]
+        runs = pd.Index([*self._runs], tupleize_cols=False)
+        own = np.pad(self._ranks.to_numpy(), ((0, 0), (0, 1)))[:, self._ranks.columns.get_indexer(runs)]
         self._check(own)
+        clean = np.pad(own, ((0, 0), (0, 1)))[:, self._clean_runs]
         # Most clean counterparts are equal, and a resample without a query has no recall.
         both = np.concatenate([own, np.where(own > 0, clean, 0)], axis=1)
         distinct, places_of = np.unique(both, axis=1, return_inverse=True)
@@ -330,7 +202,7 @@ class Scores:
         """Raise `ManifestError` where results and ranks (queries x runs) are of different runs."""
         queries = np.count_nonzero(ranks, axis=0)
         for metric, k in _DRAWN.items():
-            values = self._column(metric)
+            values = self.rows[metric].to_numpy(np.float64, na_value=np.nan)
             by_ranks = 100 * np.count_nonzero((ranks > 0) & (ranks <= k), axis=0) / np.where(queries, queries, np.nan)
             for (key, method, seed), value, by_rank in zip(self._runs, values, by_ranks, strict=True):
                 if abs(by_rank - value) > _ROUNDING:  # NaN: one of them is not known
@@ -364,7 +236,7 @@ def of_datasets(
         scores: dict[str, list[Scores]] = {}
         for (direction,), of_direction in groups(of_dataset, "direction"):
             models = [rows for _, rows in groups(of_direction, "model_name")]
-            known = [ranks.get(tuple(map(str, rows[_GROUP].iloc[0]))) for rows in models]
+            known = [ranks.get(tuple(map(str, rows[GROUP].iloc[0]))) for rows in models]
             lines = len(of_direction[["model_name", "method", "label"]].drop_duplicates())
             drawn = QueryDraws(dataset, direction, [own for own in known if own is not None], lines)
             scores[direction] = [Scores(rows, own, drawn) for rows, own in zip(models, known, strict=True)]
@@ -386,39 +258,3 @@ def are_paired(models: Sequence[Scores], columns: Sequence[pd.Series | pd.DataFr
     asked = [scores.asked for scores in models if scores.sampled]
     together, common = (np.count_nonzero(among.reduce(asked)) for among in (np.logical_or, np.logical_and))
     return not asked or 0 < common <= together <= max(own[-1] for own in tasks[0])
-
-
-def span_of(estimate: Estimate) -> IntervalSpan | None:
-    """The interval of an estimate; None without resamples, or where one is undefined."""
-    if len(estimate) == 1 or not np.isfinite(estimate).all():
-        return None
-    low, high = interval(estimate[1:])
-    return float(low), float(high)
-
-
-def marks(estimates: Estimate, form: str = ".1f", *, lower: bool = False) -> list[str]:
-    """The mark of each value of a column (methods, 1 or more): "best", "second", "tie", or "".
-
-    With resamples, the best one is "best" if its difference to every other one is off zero, with Holm's correction;
-    otherwise it is a "tie", and so are those it cannot be separated from. Without, the best value is "best". Values
-    with the same text are ties; no value is marked where all texts are the same, or all are ties.
-    """
-    values = estimates[:, 0]
-    texts = ["" if value != value else number(value, form) for value in values]
-    places = sorted({float(text) for text in texts if text}, reverse=not lower)
-    if len(places) < 2:
-        return [""] * len(texts)
-    present = [place for place, text in enumerate(texts) if text]
-    leader = (min if lower else max)(present, key=lambda place: values[place])
-    inseparable = {leader}
-    if estimates.shape[1] > 1:  # what has no resamples is not separable
-        others = [place for place in present if place != leader]
-        apart = separable(estimates[leader, 1:] - estimates[others, 1:])
-        inseparable |= {place for place, is_apart in zip(others, apart, strict=True) if not is_apart}
-        inseparable |= {place for place in others if texts[place] == texts[leader]}
-    if len(inseparable) == len(present):
-        return [""] * len(texts)
-    if len(inseparable) > 1:
-        return ["tie" if place in inseparable else "" for place in range(len(texts))]
-    names = {places[0]: "best", places[1]: "second"}
-    return [names.get(float(text), "") if text else "" for text in texts]

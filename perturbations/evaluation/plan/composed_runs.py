@@ -11,38 +11,17 @@ from typing import Any
 
 from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
-from perturbations.corpus.plan import caption_recipes, recipe, sharding
-from perturbations.corpus.plan.folders import Inputs, clip_inputs
-from perturbations.corpus.plan.sharding import COMPOSED_SHARD
-from perturbations.corpus.plan.targets import Plans
+from perturbations.corpus.plan import caption_recipes, recipe
 from perturbations.evaluation.plan import planned_runs
-from perturbations.evaluation.plan.planned_runs import Modality
+from perturbations.evaluation.plan.planned_runs import Half, halves
 from perturbations.evaluation.result_rows import CLEAN_SCENARIO, COMPOSED, LISTED, Run, ScenarioKey
 from perturbations.manifest import manifest_paths
-from perturbations.suites import suite_registry
 
 SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_pool")
 """The manifests of a split."""
 
-_Half = tuple[str, str, int]
-"""Suite, perturbation and severity of one half of the queries."""
 
-
-def halves(run: Run) -> tuple[_Half | None, _Half | None]:
-    """What a run's query clips, and what its instructions are perturbed by; None where they are clean."""
-    if run.side == "none":
-        return None, None
-    assert run.severity is not None
-    first = run.suite, run.perturbation, run.severity
-    if run.text_perturbation is not None:
-        assert run.text_severity is not None
-        suite, _, name = run.text_perturbation.partition("/")
-        return first, (suite, name, run.text_severity)
-    is_video = suite_registry.get(f"{run.suite}/{run.perturbation}").kind == "video"
-    return (first, None) if is_video else (None, first)
-
-
-def scenario_of(clips: _Half | None, texts: _Half | None) -> ScenarioKey:
+def scenario_of(clips: Half | None, texts: Half | None) -> ScenarioKey:
     """The scenario of what `halves` gives: where both are perturbed, the columns of texts hold the instructions'."""
     first = clips or texts
     if first is None:
@@ -66,19 +45,19 @@ def scenarios(config: configuration.Config, dataset: str) -> list[Run]:
     wanted = config.composed
     own = config.evaluation.suites if config.evaluation.suites is not None else tuple(config.suites)
 
-    def perturbations(suite: str, available: Sequence[tuple[str, int]]) -> list[_Half]:
+    def perturbations(suite: str, available: Sequence[tuple[str, int]]) -> list[Half]:
         return [
             (suite, name, severity) for name, severity in planned_runs.nearest(available, lambda _: wanted.severities)
         ]
 
-    def of_texts(suite: str) -> list[_Half]:
+    def of_texts(suite: str) -> list[Half]:
         return perturbations(suite, caption_recipes.scenarios(config, dataset, suite))
 
     of_clips = own if wanted.suites is None else wanted.suites
     clips = [half for suite in of_clips for half in perturbations(suite, recipe.scenarios(config, suite))]
     texts = [half for suite in (own if wanted.text_suites is None else wanted.text_suites) for half in of_texts(suite)]
     added = [half for key in wanted.both for half in of_texts(key.partition("/")[0]) if f"{half[0]}/{half[1]}" == key]
-    pairs: list[tuple[_Half | None, _Half | None]] = [
+    pairs: list[tuple[Half | None, Half | None]] = [
         (None, None),
         *((clip, None) for clip in clips),
         *((None, text) for text in texts),
@@ -100,24 +79,14 @@ def scenarios(config: configuration.Config, dataset: str) -> list[Run]:
 
 def instructions(config: configuration.Config, dataset: str, suite: str) -> list[tuple[str, int]]:
     """The (perturbation, severity) pairs of a suite's instructions that are queries."""
-    texts = [halves(run)[1] for run in scenarios(config, dataset)]
-    return list(dict.fromkeys(half[1:] for half in texts if half is not None and half[0] == suite))
+    texts = [half for _, half in map(halves, scenarios(config, dataset)) if half is not None]
+    return list(dict.fromkeys((name, severity or 0) for own, name, severity in texts if own == suite))
 
 
 def text_suites(runs: Sequence[Run]) -> list[str]:
     """The suites whose perturbed instructions are queries."""
     texts = [halves(run)[1] for run in runs]
     return list(dict.fromkeys(half[0] for half in texts if half is not None))
-
-
-def jobs(config: configuration.Config, dataset: str) -> dict[str, list[Run]]:
-    """The runs of each job: those of the perturbations of query clips of one category, or those without."""
-    by_job: dict[str, list[Run]] = {}
-    first, *_ = runs = scenarios(config, dataset)
-    for run in runs:
-        clips, _ = halves(run)
-        by_job.setdefault(f"{planned_runs.place_of(run if clips else first)}/{COMPOSED}", []).append(run)
-    return by_job
 
 
 _RETRIEVED = 3
@@ -140,36 +109,6 @@ def ways(config: configuration.Config) -> dict[str, Any]:
     return {**held, "averages": averages, "top_k": config.evaluation.top_k or _RETRIEVED}
 
 
-def modality(config: configuration.Config) -> Modality:
-    """What is encoded of clips: some frames, or the middle one alone."""
-    return "clips" if config.composed.frames == "mean" else "middle"
-
-
 def split_files(dataset: str) -> list[str]:
     """The manifests of a split."""
     return [manifest_paths.at(name, dataset=dataset) for name in SPLIT]
-
-
-def inputs(config: configuration.Config, runs: Sequence[Run], plans: Plans) -> Inputs:
-    """The inputs of a job: the split, features of clips, parts of perturbed clips, markers of instructions."""
-    dataset = runs[0].dataset
-    of_suites: dict[str, dict[tuple[str, int], None]] = {}
-    for suite, name, severity in (half for half, _ in map(halves, runs) if half is not None):
-        of_suites.setdefault(suite, {})[name, severity] = None
-    clips = [
-        path
-        for suite, pairs in of_suites.items()
-        for path in clip_inputs(config, dataset, suite, pairs, plans(dataset).shards)
-    ]
-    own = sharding.composed(dataset)
-    key = planned_runs.model_key(config)
-    return {
-        "split": split_files(dataset),
-        "encoded": [manifest_paths.at("encoded", dataset=dataset, model=key, modality=modality(config))],
-        "clips": clips,
-        "texts": [
-            manifest_paths.at("text_marker", dataset=own, suite=suite, shard=COMPOSED_SHARD)
-            for suite in text_suites(runs)
-        ],
-        "captions": [],
-    }

@@ -28,7 +28,6 @@ from perturbations.corpus.plan.targets import (
 )
 from perturbations.datasets.adapter_registry import Dataset
 from perturbations.evaluation.plan import composed_runs, planned_runs
-from perturbations.evaluation.plan.planned_runs import Modality
 from perturbations.evaluation.published import protocols
 from perturbations.evaluation.result_rows import COMPOSED, Run, ranks_of
 from perturbations.manifest import manifest_paths
@@ -45,19 +44,17 @@ def skipped(config: configuration.Config, dataset: str) -> list[Skipped]:
 
 
 def jobs(config: configuration.Config, dataset: str, kind: str) -> dict[str, list[Run]]:
-    """The runs of each job of one of `rows.KINDS`, by its name. The configuration is of one model."""
-    if kind == COMPOSED:
-        return composed_runs.jobs(config, dataset)
-    return planned_runs.jobs(config, dataset, kind)
+    """The runs of each job of one of `KINDS` by its name, "v2t/query/mlvp/low/adaptation". The configuration is of one
+    model.
 
-
-def job_inputs(
-    config: configuration.Config, kind: str, runs: Sequence[Run], plans: Plans, caption_shards: CaptionShards
-) -> Inputs:
-    """The inputs of a job by name: the model, what is perturbed, what is encoded, and banks."""
-    if kind == COMPOSED:
-        return model_inputs(config) | composed_runs.inputs(config, runs, plans)
-    return model_inputs(config) | inputs(config, runs, plans, caption_shards)
+    The journals of a place are shared: a job of one kind, or with a further method, makes what they lack.
+    """
+    is_composed = kind == COMPOSED
+    planned = composed_runs.scenarios(config, dataset) if is_composed else planned_runs.runs(config, dataset, kind)
+    by_job: dict[str, list[Run]] = {}
+    for run in planned:
+        by_job.setdefault(f"{planned_runs.place_of(run)}/{kind}", []).append(run)
+    return by_job
 
 
 def result_parts(config: configuration.Config, dataset: str, jobs: Iterable[str]) -> list[str]:
@@ -76,40 +73,45 @@ def model_inputs(config: configuration.Config) -> Inputs:
     return inputs
 
 
-def inputs(config: configuration.Config, runs: Sequence[Run], plans: Plans, caption_shards: CaptionShards) -> Inputs:
-    """The inputs of a job besides its model and the clean clips: what is perturbed or encoded, and banks."""
-    dataset, direction = runs[0].dataset, runs[0].direction
-
-    def encoded(collection: str, modality: Modality) -> str:
-        return manifest_paths.at("encoded", dataset=collection, model=runs[0].model_key, modality=modality)
-
+def job_inputs(
+    config: configuration.Config, runs: Sequence[Run], plans: Plans, caption_shards: CaptionShards
+) -> Inputs:
+    """The inputs of a job by name: the model, what is perturbed, what is encoded, and banks, or a composed split."""
+    dataset, key, is_composed = runs[0].dataset, runs[0].model_key, runs[0].direction == COMPOSED
+    captioned = sharding.composed(dataset) if is_composed else dataset
+    banks = {} if is_composed else planned_runs.banks_of(config, runs)
     clips: dict[str, dict[tuple[str, int | None], None]] = {}
     texts: dict[str, None] = {}
     mixes: set[str] = set()
     for run in runs:
+        of_clips, of_texts = planned_runs.halves(run)
         if run.mix is not None:
             kind = "videos" if planned_runs.is_drawn(run.mix, run.seed) else run.mix
             mixes.add(manifest_paths.at(kind, dataset=dataset, suite=run.suite))
-        elif planned_runs.perturbs("clips", direction, run.side):
-            clips.setdefault(run.suite, {})[run.perturbation, run.severity] = None
-        if planned_runs.perturbs("captions", direction, run.side):
-            texts[run.suite] = None
+        elif of_clips is not None:
+            suite, name, severity = of_clips
+            clips.setdefault(suite, {})[name, severity] = None
+        if of_texts is not None:
+            texts[of_texts[0]] = None
     named: Inputs = {
-        "captions": manifest_paths.at("captions", dataset=dataset),
+        "captions": [] if is_composed else manifest_paths.at("captions", dataset=dataset),
         "clips": [
             path
-            for suite, own in clips.items()
-            for path in clip_inputs(config, dataset, suite, own, plans(dataset).shards)
+            for suite, pairs in clips.items()
+            for path in clip_inputs(config, dataset, suite, pairs, plans(dataset).shards)
         ],
         "texts": [
-            path for suite in texts for path in of_shards("text_marker", dataset, caption_shards(dataset), suite=suite)
+            path
+            for suite in texts
+            for path in of_shards("text_marker", captioned, caption_shards(captioned), suite=suite)
         ],
         "mixes": sorted(mixes),
-        "encoded": [encoded(dataset, name) for name in planned_runs.encoded_of(runs)],
+        "encoded": [
+            manifest_paths.at("encoded", dataset=collection, model=key, modality=modality)
+            for collection, modality in planned_runs.features_of(runs, banks).values()
+        ],
     }
-    kinds = {"bank": planned_runs.asks(direction), "gallery_bank": planned_runs.answers(direction)}
-    banks = planned_runs.banks_of(config, runs)
-    return named | {name: encoded(collection, kinds[name]) for name, collection in banks.items()}
+    return (named | {"split": composed_runs.split_files(dataset)} if is_composed else named) | model_inputs(config)
 
 
 _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}", COMPOSED: "composed_{}"}
@@ -192,7 +194,7 @@ def _made_from(
     files = [manifests, _ranks_beside(manifests), *parts, *(str(ranks_of(Path(part))) for part in parts)]
     files.append(manifest_paths.at("checked_model", model=key))
     for runs in by_job.values():
-        for path in job_inputs(config, kind, runs, plans, caption_shards).values():
+        for path in job_inputs(config, runs, plans, caption_shards).values():
             files += [path] if isinstance(path, str) else path
     return list(dict.fromkeys(files))
 
@@ -223,12 +225,7 @@ def _composed(config: configuration.Config, dataset: str, plans: Plans, caption_
     return TargetWork(
         [*composed_runs.split_files(dataset), *files],
         (f"composed retrieval on {dataset}, perturbed: {size}", *planned_runs.model_lines(config)),
-        clips=tuple(
-            (collection, *half)
-            for half, _ in map(composed_runs.halves, runs)
-            if half is not None
-            for collection in (dataset, *whole_collections(config, half[0], dataset))
-        ),
+        clips=tuple(_clips(config, runs)),
     )
 
 
@@ -266,7 +263,7 @@ def results(
     return TargetWork(
         [path for own in models.values() for path in _made_from(own, dataset, kind, plans, caption_shards)],
         tuple(sizes),
-        clips=tuple(_clips(config, dataset)),
+        clips=tuple(_clips(config, scenarios)),
     )
 
 
@@ -314,12 +311,13 @@ def _check_captions(config: configuration.Config, run: Run, plans: Plans, kind: 
             raise ConfigError(config.places.before(f"datasets.{name}.annotations", text))
 
 
-def _clips(config: configuration.Config, dataset: str) -> Iterator[ClipScenario]:
-    """The perturbed clips that a dataset's evaluations read; a mix takes all clips of its corpus."""
-    for run in planned_runs.scenarios(config, dataset):
-        if run.mix is None and not planned_runs.perturbs("clips", run.direction, run.side):
+def _clips(config: configuration.Config, runs: Iterable[Run]) -> Iterator[ClipScenario]:
+    """The perturbed clips that evaluations read; a mix takes all clips of its corpus."""
+    for run in runs:
+        of_clips, _ = planned_runs.halves(run)
+        if of_clips is None:
             continue
-        own = [(run.perturbation, run.severity)]
-        pairs = own if run.mix is None else recipe.scenarios(config, run.suite)
-        for collection in (dataset, *whole_collections(config, run.suite, dataset)):
-            yield from ((collection, run.suite, name, severity) for name, severity in pairs if severity)
+        suite, name, severity = of_clips
+        pairs = [(name, severity)] if severity is not None else recipe.scenarios(config, suite)
+        for collection in (run.dataset, *whole_collections(config, suite, run.dataset)):
+            yield from ((collection, suite, *pair) for pair in pairs)

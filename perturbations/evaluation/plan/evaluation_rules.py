@@ -96,8 +96,8 @@ class EvaluationRules:
     @user_mistakes()
     def job_inputs(self, wildcards: Wildcards) -> Mapping[str, str | list[str]]:
         """The inputs of `evaluate` by name: the model, what is perturbed, what is encoded, and banks."""
-        of_job = self._model(wildcards), _kind_of(wildcards), self._runs(wildcards)
-        return evaluation_files.job_inputs(*of_job, self._corpora.plan, self._corpora.caption_shards)
+        of_corpora = self._corpora.plan, self._corpora.caption_shards
+        return evaluation_files.job_inputs(self._model(wildcards), self._runs(wildcards), *of_corpora)
 
     def job_settings(self, wildcards: Wildcards) -> str:
         """Settings of `evaluate`."""

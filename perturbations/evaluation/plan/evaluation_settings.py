@@ -21,7 +21,7 @@ from pydantic import (
 from perturbations.base.errors import ConfigError, cut, short
 from perturbations.base.readers import Reader
 from perturbations.base.settings import AnySeverity, Device, ModelName, Seed, Strict, Whole, distinct
-from perturbations.config.problems import Problem, is_known, not_among, not_configured, problem, unknown
+from perturbations.config.problems import Problem, is_known, not_configured, problem, unknown
 from perturbations.evaluation.plan import method_settings
 from perturbations.evaluation.plan.method_settings import (
     NEED_BANK,
@@ -38,6 +38,7 @@ from perturbations.tta.methods import method_registry as methods
 
 if TYPE_CHECKING:
     from perturbations.config.sections import Config
+    from perturbations.corpus.plan.targets import CaptionShards, Plans, Target
 
 _Side = Literal["query", "gallery", "both"]
 _Mix = Literal["mixed_severity", "mixed_types"]
@@ -252,6 +253,23 @@ _SHARED = ("setting", "device", "precision", "num_frames", "methods")
 """Keys of a model that it takes from the section where it leaves them out."""
 
 
+# --- what planning asks of evaluations --------------------------------------------------------------------------------
+
+
+def targets(config: Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
+    """The targets of evaluations (`corpus.plan.targets`)."""
+    from perturbations.evaluation.plan import evaluation_files  # which needs the configuration's type
+
+    return evaluation_files.menu(config, plans, caption_shards)
+
+
+def instructions(config: Config, dataset: str, suite: str) -> list[tuple[str, int]]:
+    """The (perturbation, severity) pairs of a suite's instructions that are composed queries."""
+    from perturbations.evaluation.plan import composed_runs  # which needs the configuration's type
+
+    return composed_runs.instructions(config, dataset, suite)
+
+
 # --- mistakes ---------------------------------------------------------------------------------------------------------
 
 
@@ -267,7 +285,7 @@ def problems_of(config: Config) -> list[Problem]:
         if wanted.querybank is None and name in NEED_BANK
     ]
     problems += [
-        problem(f"evaluation.{key}", not_among(name, "datasets", config.datasets))
+        problem(f"evaluation.{key}", unknown(name, config.datasets, "no configured dataset is called"))
         for key, name in (("querybank", wanted.querybank), ("gallerybank", wanted.gallerybank))
         if name is not None and name not in config.datasets
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,16 @@ from perturbations.config import sections as configuration
 from perturbations.corpus.captions.mixes import PER_BATCH, SHARES
 from perturbations.corpus.plan import caption_recipes, recipe
 from perturbations.evaluation.plan.method_settings import AS_IT_IS, MethodEntry, parameters_of
-from perturbations.evaluation.result_rows import CLEAN_SCENARIO, LISTED, WHOLE_GALLERY, Run, ScenarioKey, order_of
+from perturbations.evaluation.result_rows import (
+    CLEAN_SCENARIO,
+    COMPOSED,
+    LISTED,
+    WHOLE_GALLERY,
+    Run,
+    ScenarioKey,
+    Side,
+    order_of,
+)
 from perturbations.manifest import manifest_paths
 from perturbations.suites import suite_registry
 from perturbations.tta.methods import method_registry as methods
@@ -26,7 +36,6 @@ MIXED, ALL = "mixed", "all"
 
 DirectionName = Literal["v2t", "t2v"]
 Direction = DirectionName | Literal["composed"]
-Side = Literal["none", "query", "gallery", "both"]
 Modality = Literal["clips", "captions", "middle"]
 
 MODALITIES: tuple[Modality, ...] = ("clips", "captions")
@@ -49,8 +58,43 @@ def perturbs(modality: Modality, direction: str, side: str) -> bool:
     return side == "both" or side == ("query" if asks(direction) == modality else "gallery")
 
 
-def encoded_of(runs: Iterable[Run]) -> list[Modality]:
-    """The clean clips or captions whose features a job reads.
+Half = tuple[str, str, int | None]
+"""Suite, perturbation and severity of what is perturbed; no severity where clips of several are mixed."""
+
+
+def halves(run: Run) -> tuple[Half | None, Half | None]:
+    """What a run's clips, and what its captions or instructions are perturbed by; None where they are clean."""
+    if run.side == "none":
+        return None, None
+    first = run.suite, run.perturbation, run.severity
+    if run.text_perturbation is not None:
+        suite, _, name = run.text_perturbation.rpartition("/")  # that of an instruction names its suite, too
+        return first, (suite or run.suite, name, run.text_severity)
+    is_of_clips = run.mix is not None or suite_registry.get(f"{run.suite}/{run.perturbation}").kind == "video"
+    return (first, None) if is_of_clips else (None, first)
+
+
+def features_of(runs: Sequence[Run], banks: Mapping[str, str]) -> dict[str, tuple[str, Modality]]:
+    """The features that a job reads by name: of which dataset, and what they are of.
+
+    They are of clean clips and captions, under the names of these, and of `banks` (`banks_of`).
+    """
+    first = runs[0]
+    if first.direction == COMPOSED:
+        modality = composed_clips(first)
+        return {modality: (first.dataset, modality)}
+    kinds = {"bank": asks(first.direction), "gallery_bank": answers(first.direction)}
+    clean: dict[str, tuple[str, Modality]] = {name: (first.dataset, name) for name in _encoded_of(runs)}
+    return clean | {name: (dataset, kinds[name]) for name, dataset in banks.items()}
+
+
+def composed_clips(run: Run) -> Modality:
+    """What a composed run takes of clips: some frames, or the middle one alone."""
+    return "middle" if json.loads(run.parameters or "{}")["frames"] == "middle" else "clips"
+
+
+def _encoded_of(runs: Iterable[Run]) -> list[Modality]:
+    """The clean clips or captions of which features are read.
 
     Clean queries of a clean gallery are encoded as perturbed ones are, so that their time is measured.
     """
@@ -273,23 +317,20 @@ def other_severities(config: configuration.Config, dataset: str) -> list[str]:
 
 
 def place_of(run: Run) -> str:
-    """The place of a run's job: "v2t/query/mlvp/low"."""
-    category = re.sub(r"[^a-z0-9]", "_", category_of(run).lower())
-    return "/".join([run.direction, run.side, run.suite, category])
+    """The place of a run's job: "v2t/query/mlvp/low". Clean clips are asked with all instructions in one place."""
+    side, scenario = run.side, run.scenario
+    if run.direction == COMPOSED and halves(run)[0] is None:
+        side, scenario = "none", CLEAN_SCENARIO
+    category = re.sub(r"[^a-z0-9]", "_", category_of(scenario).lower())
+    return "/".join([run.direction, side, scenario.suite, category])
 
 
-def jobs(config: configuration.Config, dataset: str, kind: str) -> dict[str, list[Run]]:
-    """The runs of each job by its name, "v2t/query/mlvp/low/adaptation": by every method, or by the model as it is.
-
-    The journals of a place are shared: a job of one kind, or with a further method, makes what they lack.
-    """
+def runs(config: configuration.Config, dataset: str, kind: str) -> Iterator[Run]:
+    """Every scenario by every method and seed, or by the model as it is."""
     wanted = config.evaluation
     settings = [entry for entry in wanted.method_settings() if kind == "adaptation" or entry.name == AS_IT_IS]
-    methods_of = list(itertools.product(settings, wanted.seeds))
-    by_job: dict[str, list[Run]] = {}
-    for run in scenarios(config, dataset):
-        by_job.setdefault(f"{place_of(run)}/{kind}", []).extend(by_method(run, *own) for own in methods_of)
-    return by_job
+    for run, entry, seed in itertools.product(scenarios(config, dataset), settings, wanted.seeds):
+        yield by_method(run, entry, seed)
 
 
 def banks_of(config: configuration.Config, runs: Sequence[Run]) -> Mapping[str, str]:

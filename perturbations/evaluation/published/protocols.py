@@ -1,4 +1,4 @@
-"""The published protocols of `presets.yaml`: their look-up, and their keys below those of a configuration."""
+"""The published protocols of `protocols.yaml`: their look-up, and their keys below those of a configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perturbations.suites import published_cells
 from perturbations.suites import suite_registry as suites
 from perturbations.tta.methods import method_registry as methods
 
-_FILE = Path(__file__).with_name("presets.yaml")
+_FILE = Path(__file__).with_name("protocols.yaml")
 
 _Keys = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -22,6 +22,8 @@ RUN_KEY = (
 )
 """The columns of a cell that say which run it is of, beside its scenarios and sizes."""
 
+
+_Values = Mapping[str, Any]
 
 Part = tuple[str, tuple[tuple[int | None, float | None], ...], tuple[ScenarioKey, ...]]
 """A retrieval in one direction: the numbers of queries and items, of which a result has one pair (None is a number that
@@ -62,89 +64,78 @@ def order_matters(cell: Published) -> bool:
     return mixed or (known is not None and (known.adapts or any(own in known.own for own in methods.HSM)))
 
 
-def _differs(subject: str, ours: object, wanted: object, other: str = "the table's is") -> Iterator[str]:
-    """A sentence where a fact is not the wanted one. A fact that is not recorded is equal to nothing."""
-    if ours != wanted:
-        yield f"{subject} is {'not recorded' if ours is None else ours}, and {other} {wanted}"
+_Fact = tuple[object, object, object, str]
+"""Whether a fact counts, ours, the paper's, and the sentence where they are not equal."""
+
+_MODEL = "the table's model is {model}"
+_AS_PUBLISHED = "{title} has the published parameters, and the table's are others"
+_KEPT = "the number of clips that the first stage keeps"
+_IS = " is {ours}, and the table's is {theirs}"
 
 
-def differences(cell: Published, row: Mapping[str, Any]) -> Iterator[str]:
+def _differing(facts: Iterable[_Fact], **words: object) -> list[str]:
+    """The sentences of the facts that count and differ. A fact that is not recorded is equal to nothing."""
+    return [
+        sentence.format(ours="not recorded" if ours is None else ours, theirs=theirs, **words)
+        for counts, ours, theirs, sentence in facts
+        if counts and ours != theirs
+    ]
+
+
+def differences(cell: Published, row: Mapping[str, Any]) -> list[str]:
     """How a row of results, of the cell's method and of one of its directions, is of another run than the cell states.
 
-    Which of the cell's scenarios it is of is not compared, and neither are the numbers of queries and items. A fact
-    that is not recorded is equal to nothing that a paper states.
+    Which of the cell's scenarios it is of is not compared, and neither are the numbers of queries and items.
     """
-    given = row["setting"] == FEATURES
+    given, composed = row["setting"] == FEATURES, bool(cell.frames)
     adapter = row["adapter"] or (row["dataset"] if given else None)
-    yield from _differs("the dataset's adapter", adapter, cell.dataset, "the tables are of")
-    yield from _differs("the gallery", row["gallery_name"], cell.gallery)
-    yield from _as_stored(cell, row) if cell.frames else _of_method(cell, row, given=given)
-    if cell.stated_model:
-        yield from _of_model(cell, row, given=given)
+    stated, used = json.loads(cell.changed or "{}"), json.loads(row["parameters"] or "{}")
+    short, paper_short = (own.get("pre_caption", False) for own in (used, stated))
+    # Given features are compared as they are, and the ways to use a composed query are no methods.
+    method = None if given or composed else methods.methods().get(cell.stated_method)
+    unstated, known = row["parameters"] is None, method is not None and row["parameters"] is not None
+    ours, theirs, others = _parameters(method, used, stated, row) if method else ({}, {}, "")
+    ordered = method is not None and order_matters(cell)
+    # Where the paper names no architecture, the family counts; any pooling of single frames is their mean.
+    tower, wanted = row["architecture"], cell.backbone or cell.stated_model
+    of_family = not cell.backbone and (tower or "").split()[:1] == wanted.lower().split()[:1]
+    loaded = cell.stated_model and not given and cell.pooling
+    pooled = loaded and not composed
+    name, model = str(row["model"]).partition("@")[0], cell.stated_model
+    facts: list[_Fact] = [
+        (True, adapter, cell.dataset, "the dataset's adapter is {ours}, and the tables are of {theirs}"),
+        (True, row["gallery_name"], cell.gallery, "the gallery" + _IS),
+        (composed and "two_stage" in cell.stated_method, used.get("shortlist"), cell.shortlist, _KEPT + _IS),
+        (composed, used.get("frames"), cell.frames, "the use of frames" + _IS),
+        (composed and not given, short, paper_short, "the shortening of texts" + _IS),
+        (not composed and method is None, bool(stated), False, _AS_PUBLISHED),
+        (method, row["code"], None, "{title} is another one than this package's"),
+        (method, unstated, False, "the parameters of {title} are not recorded"),
+        (known, ours, theirs, "{title} has other parameters than the published ones: {others}"),
+        (ordered, row["batch_size"], cell.batch_size, "the batch size" + _IS),
+        (ordered, row["order"] is None, False, "the order of queries is not recorded"),
+        (ordered and cell.seed is not None, row["seed"], cell.seed, "the seed" + _IS),
+        (model and given, _plain(name), _plain(model), "the features are called {name}, and " + _MODEL),
+        (model and not given, not cell.pooling, False, _MODEL + ", whose features `perturb score` takes"),
+        (loaded and not of_family, tower, wanted, "the architecture" + _IS),
+        (pooled, row["pooling"], cell.pooling, "frames are pooled by {pooling}, and " + _MODEL),
+        (pooled and cell.trained, row["setting"], cell.trained, "the setting" + _IS),
+    ]
+    title = methods.title_of(cell.stated_method)
+    pooling = row["pooling"] or "a way that is not recorded"
+    return _differing(facts, title=title, others=others, name=name, model=model, pooling=pooling)
 
 
-def _of_method(cell: Published, row: Mapping[str, Any], *, given: bool) -> Iterator[str]:
-    """Parameters as they took effect, and where the order of queries matters, order, batches and seed."""
-    known = methods.methods().get(cell.stated_method)
-    stated: dict[str, methods.MethodValue] = json.loads(cell.changed)
-    title = cell.stated_method if known is None else known.title
-    if known is None or given:  # features are compared as they are
-        if stated:
-            yield f"{title} has the published parameters, and the table's are others"
-        return
-    if row["code"] is not None:
-        yield f"{title} is another one than this package's"
-    if row["parameters"] is None:
-        yield f"the parameters of {title} are not recorded"
-    else:
-        written = {name: own for name, own in json.loads(row["parameters"]).items() if own is not None}
-        ours, published, wanted = (
-            methods.effective(known.name, own, str(row["direction"]), int(row["gallery"]))
-            for own in (written, {}, stated)
-        )
-        if ours != wanted:
-            changed = (f"{name} {own}" for name, own in sorted(ours.items()) if own != published.get(name))
-            other = ", ".join(changed) or "those of the paper's text"
-            yield f"{title} has other parameters than the published ones: {other}"
-    if order_matters(cell):
-        yield from _differs("the batch size", row["batch_size"], cell.batch_size)
-        if row["order"] is None:
-            yield "the order of queries is not recorded"
-        if cell.seed is not None:
-            yield from _differs("the seed", row["seed"], cell.seed)
-
-
-def _of_model(cell: Published, row: Mapping[str, Any], *, given: bool) -> Iterator[str]:
-    if given:
-        name = str(row["model"]).partition("@")[0]
-        if _plain(name) != _plain(cell.stated_model):
-            yield f"the features are called {name}, and the table's model is {cell.stated_model}"
-        return
-    if not cell.pooling:
-        yield f"the table's model is {cell.stated_model}, whose features `perturb score` takes"
-        return
-    backbone, wanted = row["architecture"], cell.backbone or cell.stated_model
-    # Where the paper names no architecture, the family counts.
-    if cell.backbone or backbone is None or backbone.split()[0] != wanted.split()[0].lower():
-        yield from _differs("the architecture", backbone, wanted)
-    if cell.frames:  # composed: any pooling of single frames is the mean
-        return
-    if row["pooling"] != cell.pooling:
-        how = row["pooling"] or "a way that is not recorded"
-        yield f"frames are pooled by {how}, and the table's model is {cell.stated_model}"
-    if cell.trained:
-        yield from _differs("the setting", row["setting"], cell.trained)
-
-
-def _as_stored(cell: Published, row: Mapping[str, Any]) -> Iterator[str]:
-    """Composed results are of the clips' frames that a cell states, and of galleries as released."""
-    known = json.loads(row["parameters"] or "{}")
-    if "two_stage" in cell.stated_method:
-        yield from _differs("the number of clips that the first stage keeps", known.get("shortlist"), cell.shortlist)
-    yield from _differs("the use of frames", known.get("frames"), cell.frames)
-    if row["setting"] != FEATURES:
-        shortened = json.loads(cell.changed or "{}").get("pre_caption", False)
-        yield from _differs("the shortening of texts", known.get("pre_caption", False), shortened)
+def _parameters(
+    method: methods.Method, used: _Values, stated: _Values, row: Mapping[str, Any]
+) -> tuple[_Values, _Values, str]:
+    """A method's parameters as they took effect, as the cell states them, and which of ours are not the published."""
+    written = {name: value for name, value in used.items() if value is not None}
+    ours, published, theirs = (
+        methods.effective(method.name, own, str(row["direction"]), int(row["gallery"])) for own in (written, {}, stated)
+    )
+    others = ", ".join(f"{name} {own}" for name, own in sorted(ours.items()) if own != published.get(name))
+    return ours, theirs, others or "those of the paper's text"
 
 
 def sizes_differ(part: Part, row: Mapping[str, Any]) -> Iterator[str]:
@@ -182,30 +173,30 @@ def counted(paper: str, run: ScenarioKey, rows: Mapping[ScenarioKey, Mapping[str
     return rows[run]
 
 
-def departures(protocol: EvaluationProtocol, row: Mapping[str, Any], missing: int) -> Iterator[str]:
+def departures(protocol: EvaluationProtocol, row: Mapping[str, Any], missing: int) -> list[str]:
     """What a row says beside its key: the listed items, the corpus, the model's backend, and how it was run."""
     adapter, listed = row["adapter"] or row["dataset"], int(row["queries"]) + int(row["missing_queries"])
-    if missing > SKIPPED.get((adapter, row["gallery_name"]), 0):
-        yield f"missing: {missing:,} of {plural(listed, 'query')}"
+    lost = f"missing: {missing:,} of {plural(listed, 'query')}"
+    left_out = [lost] if missing > SKIPPED.get((adapter, row["gallery_name"]), 0) else []
     if row["setting"] == FEATURES:
-        yield "features were given: neither the model nor the frames are recorded"
-        return
+        return [*left_out, "features were given: neither the model nor the frames are recorded"]
     sizes = [items for items, captions in SPLITS.get(adapter, {}).items() if listed in (items, captions)]
-    yield from (text for items in sizes if (text := other_items(adapter, items, listed=row["listed_sha256"])))
+    others = (other_items(adapter, items, listed=row["listed_sha256"]) for items in sizes)
     backends = backends_of(row["backend"])
-    if backends.get("retrieval") == "demo_encoder":
-        yield "the model is a small encoder that the workflow trained on synthetic scenes"
-    elif "retrieval" not in backends:
-        yield "the model's backend is not recorded"
-    if corpus := backends.get("corpus"):
-        yield corpus
+    trained = backends.get("retrieval") == "demo_encoder"
     method = methods.methods().get(row["method"])
-    if method is not None and method.needs_bank and row["banks_sha256"] is None:
-        yield f"the bank of {method.title} is not recorded"
-    compared = {} if '"middle"' in (row["parameters"] or "") else {"num_frames": "the number of frames per clip"}
-    compared |= {"steps": "the number of steps"} if method is not None and method.adapts else {}
-    for name, what in compared.items():
-        if (wanted := protocol.evaluation.get(name)) is not None:
-            yield from _differs(what, row[name], wanted, "the preset's is")
-    if row["direction"] != COMPOSED:  # whose features are float32
-        yield from _differs("the precision", row["precision"], "float32", "the papers' models are")
+    adapts, needs_bank = method is not None and method.adapts, method is not None and method.needs_bank
+    frames, steps = (protocol.evaluation.get(name) for name in ("num_frames", "steps"))
+    of_all = frames is not None and '"middle"' not in (row["parameters"] or "")
+    encoded = row["direction"] != COMPOSED  # whose features are float32
+    preset = " is {ours}, and the preset's is {theirs}"
+    facts: list[_Fact] = [
+        (True, trained, False, "the model is a small encoder that the workflow trained on synthetic scenes"),
+        (True, "retrieval" in backends, True, "the model's backend is not recorded"),
+        (True, backends.get("corpus"), None, "{ours}"),
+        (needs_bank, row["banks_sha256"] is None, False, "the bank of {title} is not recorded"),
+        (of_all, row["num_frames"], frames, "the number of frames per clip" + preset),
+        (adapts and steps is not None, row["steps"], steps, "the number of steps" + preset),
+        (encoded, row["precision"], "float32", "the precision is {ours}, and the papers' models are {theirs}"),
+    ]
+    return [*left_out, *filter(None, others), *_differing(facts, title=methods.title_of(row["method"]))]

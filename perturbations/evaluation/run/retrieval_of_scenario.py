@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perturbations.base.errors import ManifestError
 from perturbations.corpus.plan import clip_lists
-from perturbations.evaluation.plan.planned_runs import MODALITIES, Modality, perturbs
+from perturbations.evaluation.plan.planned_runs import MODALITIES, Half, Modality, halves
 from perturbations.evaluation.result_rows import Run, listed_sha256, places_of
 from perturbations.manifest import manifest_paths
 from perturbations.manifest.rows import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
@@ -96,23 +96,22 @@ def of_run(run: Run, perturbed: Perturbed, clean: Clean) -> tuple[Retrieval, str
     """
     rows: dict[str, Sequence[CandidateRow]] = {"clips": clean.sources, "captions": clean.captions}
     hashes = []
-    for modality in MODALITIES:
-        if perturbs(modality, run.direction, run.side):
+    for modality, half in zip(MODALITIES, halves(run), strict=True):
+        if half is not None:
             candidates, sha256 = perturbed(run, modality)
-            rows[modality] = [row for row in candidates if _is_of(row, run)]
+            rows[modality] = [row for row in candidates if _is_of(row, run, half)]
             hashes.append(sha256)
     return retrieval(run.direction, rows["clips"], rows["captions"], clean), " ".join(hashes)
 
 
-def _is_of(row: CandidateRow, run: Run) -> bool:
+def _is_of(row: CandidateRow, run: Run, half: Half) -> bool:
     """Whether a perturbed row belongs to a run's scenario."""
     if isinstance(row, MixRow) and run.share is not None:
         return bool(row.share == run.share)
-    if isinstance(row, TextRow) and run.text_perturbation is not None:
-        return (row.perturbation, row.severity) == (run.text_perturbation, run.text_severity)
-    if not isinstance(row, ClipRow | TextRow) or row.perturbation != run.perturbation:
+    _, perturbation, severity = half
+    if not isinstance(row, ClipRow | TextRow) or row.perturbation != perturbation:
         return False
-    return run.mix is not None or row.severity == run.severity
+    return run.mix is not None or row.severity == severity
 
 
 def parts_of(collection: str, modality: Modality, suite: str, perturbation: str, severity: int | None) -> list[Path]:

@@ -24,13 +24,17 @@ from perturbations.models.checkpoints import library
 class Journal:
     """The finished runs of a job, by the key of all that they depend on: a line of JSON each, as soon as it is made.
 
-    An interrupted job goes on where it was; what is in `others`, the journals of jobs on the same scenarios, is not
-    made again.
+    An interrupted job goes on where it was; what is in the journals beside it, of other jobs on the same scenarios, is
+    not made again.
     """
 
-    def __init__(self, path: Path, others: Iterable[Path] = ()) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._done = {key: finished for other in others for key, finished in _read(other).items()}
+        # Another job that begins writes its journal again: the file that it writes is gone a moment later.
+        beside = [
+            own for own in manifest_paths.journals_in(path.parent) if own != path and not storage.is_leftover(own)
+        ]
+        self._done = {key: finished for other in beside for key, finished in _read(other).items()}
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file():
             own = _read(path)
@@ -44,14 +48,6 @@ class Journal:
             with storage.output_errors(self._path), self._path.open("ab") as file:
                 file.write(storage.journal_line(_text(key, self._done[key])))
         return self._done[key]
-
-
-def other_journals(journal: Path) -> list[Path]:
-    """The journals of the other jobs on the same scenarios, beside a job's own."""
-    # Another job that begins writes its journal again: the file that it writes is gone a moment later.
-    return [
-        path for path in manifest_paths.journals_in(journal.parent) if path != journal and not storage.is_leftover(path)
-    ]
 
 
 def _text(key: str, runs: Iterable[Finished]) -> str:

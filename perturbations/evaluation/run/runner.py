@@ -81,19 +81,17 @@ class EvaluationJob:
         self._stack = ExitStack()
         self._queries: tuple[str, query_encoding.QueryItems] = "", []
 
-    def evaluate(
-        self, runs: Sequence[Run], journal: Path, journals: Sequence[Path] = ()
-    ) -> tuple[list[ResultRow], list[RankRow]]:
-        """The rows of results and ranks of runs; the runs of a scenario follow each other.
+    def evaluate(self, runs: Sequence[Run], journal: Path) -> tuple[list[ResultRow], list[RankRow]]:
+        """The rows of results and ranks of runs.
 
-        Runs in `journal`, and in `journals` of other jobs on the same scenarios, are not repeated. Raises
+        Runs in `journal`, and in those beside it of other jobs on the same scenarios, are not repeated. Raises
         `ManifestError` where no query is left.
         """
         for own in map(methods.method, dict.fromkeys(run.method for run in runs)):
             if own.takes_gallery_bank and "gallery_bank" not in self.banks:
                 text = "without `evaluation.gallerybank`, the gallery is its own bank"
                 _log.warning("%s: %s: with few items clean results may drop", own.title, text)
-        known, results = run_journal.Journal(journal, journals), list[Finished]()
+        known, results = run_journal.Journal(journal), list[Finished]()
         with self._stack:
             drawn: dict[object, list[Run]] = {}  # each seed draws a mixture of its own
             for run in runs:

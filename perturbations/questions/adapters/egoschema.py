@@ -26,9 +26,8 @@ class EgoSchema(Dataset):
     )
 
 
-def read(dataset: Dataset, collector: Collector) -> None:
+def read(dataset: EgoSchema, collector: Collector) -> None:
     """The questions that have public answers; each has a video of its own."""
-    assert isinstance(dataset, EgoSchema)
     assert dataset.answers is not None
     answers = whole_json(dataset.answers, dict, "an object {q_uid: 0 to 4}")
     spans = whole_json(dataset.uid_to_ego4d, dict, "an object {q_uid: span}") if dataset.uid_to_ego4d else {}
@@ -66,7 +65,7 @@ ADAPTER = Adapter(
     published="500 questions with public answers, of 5,031",
     needs=("annotations", "videos", "answers"),
     settings=EgoSchema,
-    spans=lambda dataset: getattr(dataset, "uid_to_ego4d", None) is not None,
+    spans=lambda dataset: dataset.uid_to_ego4d is not None,
     questions=True,
     read=read,
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perturbations.base.errors import AnnotationError, short
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of
-from perturbations.datasets.listing import AnnotationPlace, Collector
-from perturbations.datasets.parsing import whole_json
+from perturbations.datasets.listing import Collector
+from perturbations.datasets.parsing import numbered, whole_json
 from perturbations.questions.table import Entry, add_all, entries
 
 FOLDERS = {
@@ -50,25 +51,23 @@ def _entries(path: Path, videos: Path, collector: Collector) -> Iterator[Entry]:
     for task, file, rows, root in _tasks(path):
         named = (root, *FOLDERS[task]) if root else FOLDERS[task]
         folder = next((name for name in named if (videos / name).is_dir()), named[0])
-        is_cut = folder.endswith("_segment")
-
-        def fields(
-            row: dict[str, Any], task: str = task, folder: str = folder, is_cut: bool = is_cut
-        ) -> dict[str, Any]:
-            return {
-                **{name: row[name] for name in ("question", "answer")},
-                "question_id": "",
-                "video": f"{folder}/{row['video']}",
-                "options": row["candidates"],
-                "form": "text",
-                "start_s": None if is_cut else row.get("start"),
-                "end_s": None if is_cut else row.get("end"),
-                "category": task,
-            }
-
-        places: list[tuple[AnnotationPlace, object]] = [(f"{file}, entry {at}", row) for at, row in enumerate(rows)]
-        for entry in entries(collector, places, ("video",), ("question", "candidates", "answer"), fields):
+        needed, fields = ("question", "candidates", "answer"), partial(_fields, task, folder)
+        for entry in entries(collector, numbered(f"{file}, entry", rows), ["video"], needed, fields):
             yield replace(entry, question_id=f"{task}_{entry.source_index}")
+
+
+def _fields(task: str, folder: str, row: dict[str, Any]) -> dict[str, Any]:
+    is_cut = folder.endswith("_segment")
+    return {
+        **{name: row[name] for name in ("question", "answer")},
+        "question_id": "",
+        "video": f"{folder}/{row['video']}",
+        "options": row["candidates"],
+        "form": "text",
+        "start_s": None if is_cut else row.get("start"),
+        "end_s": None if is_cut else row.get("end"),
+        "category": task,
+    }
 
 
 def _tasks(path: Path) -> Iterator[tuple[str, str, list[Any], str]]:

@@ -25,9 +25,9 @@ class NextQa(Dataset):
     )
 
 
-def read(dataset: Dataset, collector: Collector) -> None:
+def read(dataset: NextQa, collector: Collector) -> None:
     """A question's id is its video and its `qid`; its category is the first letter of its type."""
-    path = getattr(dataset, "map_vid_vidor_id", None)
+    path = dataset.map_vid_vidor_id
     in_vidor = whole_json(path, dict, "an object {video: name in VidOR}") if path else {}
 
     def fields(row: dict[str, Any]) -> dict[str, Any]:

@@ -25,9 +25,8 @@ class PerceptionTest(Dataset):
     )
 
 
-def read(dataset: Dataset, collector: Collector) -> None:
+def read(dataset: PerceptionTest, collector: Collector) -> None:
     """Questions by video. A video is cut before the frame that the list has for it, where that is above 0."""
-    assert isinstance(dataset, PerceptionTest)
     assert dataset.cut_frame_mapping is not None
     cuts = whole_json(dataset.cut_frame_mapping, dict, "an object {video: frame}")
     videos = whole_json(annotations_of(dataset), dict, "an object {video: {metadata, mc_question}}")

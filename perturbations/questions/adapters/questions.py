@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from perturbations.base.errors import AnnotationError
 from perturbations.datasets import parsing
 from perturbations.datasets.adapter_registry import Adapter, Dataset, annotations_of, split_of
-from perturbations.datasets.listing import AnnotationPlace, Collector
+from perturbations.datasets.listing import Collector
 from perturbations.questions.table import add_all, entries
 
 _TEXTS, _NEEDED = ("question_id", "video"), ("question", "answer")
@@ -33,14 +32,14 @@ def _fields(row: dict[str, Any]) -> dict[str, Any]:
     return {"options": options, **own, **ids, "more": more}
 
 
-def _rows(path: Path, split: str) -> Iterable[tuple[AnnotationPlace, object]]:
+def _rows(path: Path, split: str) -> parsing.Rows:
     if names := parsing.columns_of(path):
         parsing.check_header(path, (*_TEXTS, *_NEEDED), names)
         if "options" not in names and not {"a", "b"} <= {*names}:
             raise AnnotationError(
                 f"{path} has no column 'options', and no columns a, b, c, ...; its columns are {names}"
             )
-    return parsing.rows_of(path, names, item_id="question_id", captions=(), split=split, lists=names)
+    return parsing.rows_of(path, names, item_id="question_id", split=split)
 
 
 ADAPTER = Adapter(

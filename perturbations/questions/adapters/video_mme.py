@@ -15,7 +15,7 @@ _OTHERS = ("question", "options", "answer")
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """Videos are named by YouTube's id. A question's category is the length of its video, its subcategory its task."""
-    rows = parquet(annotations_of(dataset), (*_TEXTS, *_OTHERS), lists=("options",))
+    rows = parquet(annotations_of(dataset), (*_TEXTS, *_OTHERS))
     add_all(entries(collector, rows, _TEXTS, _OTHERS, _fields), collector)
 
 

@@ -37,7 +37,7 @@ def planned(**wanted: Any) -> configuration.Config:
 
 def jobs_of(config: configuration.Config) -> dict[str, list[Run]]:
     """The runs of jobs, by the category of the clips' perturbations."""
-    return {job.split("/")[3]: runs for job, runs in composed_runs.jobs(config, "mine").items()}
+    return {job.split("/")[3]: runs for job, runs in evaluation_paths.jobs(config, "mine", "composed").items()}
 
 
 def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
@@ -45,7 +45,7 @@ def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
     runs = composed_runs.scenarios(config, "mine")
     fog, pixelate = ("mlvp", "fog", 3), ("mm_robustness", "pixelate", 5)
     keyboard, ocr = (("mm_robustness", name, 2) for name in ("keyboard", "ocr"))
-    assert [(composed_runs.perturbed(run), *composed_runs.halves(run)) for run in runs] == [
+    assert [(composed_runs.perturbed(run), *planned_runs.halves(run)) for run in runs] == [
         ("nothing", None, None),
         ("clips", fog, None),
         ("clips", pixelate, None),
@@ -54,7 +54,7 @@ def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
         ("both", fog, ocr),
         ("both", pixelate, ocr),
     ]
-    jobs = composed_runs.jobs(config, "mine")
+    jobs = evaluation_paths.jobs(config, "mine", "composed")
     places = "none/clean/clean", "query/mlvp/low", "query/mm_robustness/digital"
     assert [*jobs] == [f"composed/{place}/composed" for place in places]
     assert sorted(map(str, runs)) == sorted(str(run) for members in jobs.values() for run in members)
@@ -70,9 +70,12 @@ def test_only_clean_queries_are_asked_when_no_suite_is_named() -> None:
 
 def test_what_a_job_reads() -> None:
     config = planned(both=["mm_robustness/ocr"], frames="middle")
-    plan = DatasetPlan(("s1", "s2"), {}, 2, 0)
+    plan = DatasetPlan(("s1", "s2"), {}, 2)
     jobs = jobs_of(config)
-    clean, fog = (composed_runs.inputs(config, jobs[level], lambda name: plan) for level in ("clean", "low"))
+    clean, fog = (
+        evaluation_paths.job_inputs(config, jobs[level], lambda name: plan, lambda name: ("s0",))
+        for level in ("clean", "low")
+    )
     assert clean["clips"] == []
     assert clean["texts"] == fog["texts"] == ["work/mine/composed/mm_robustness/captions/s0.json"]
     assert fog["clips"] == [
@@ -83,7 +86,7 @@ def test_what_a_job_reads() -> None:
 
 
 def plans(name: str) -> DatasetPlan:
-    return DatasetPlan((), {}, 0, 0)
+    return DatasetPlan((), {}, 0)
 
 
 def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
@@ -112,8 +115,8 @@ def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
     [
         ({"galleries": ["local"]}, "composed.galleries.0: "),
         ({"galleries": []}, "composed.galleries: "),
-        ({"suites": ["msrvtt_p"]}, "composed.suites.0: 'msrvtt_p' is not among `suites`"),
-        ({"text_suites": ["x"]}, "composed.text_suites.0: 'x' is not among `suites`"),
+        ({"suites": ["msrvtt_p"]}, "composed.suites.0: no configured suite is called 'msrvtt_p'"),
+        ({"text_suites": ["x"]}, "composed.text_suites.0: no configured suite is called 'x'"),
         ({"both": ["keyboard"]}, "composed.both.0: 'keyboard' is no perturbation of captions"),
         ({"both": ["mm_robustness/pixelate"]}, "composed.both.0: 'mm_robustness/pixelate' is no perturbation"),
         ({"words": ["gt", "gt"]}, "composed.words: lists a value twice"),

@@ -16,7 +16,7 @@ from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.config import file as config_file
 from perturbations.config import sections as config
 from perturbations.corpus.plan import caption_recipes, recipe, tiers
-from perturbations.evaluation.plan import evaluation_rules
+from perturbations.evaluation.plan import evaluation_files, evaluation_rules
 from perturbations.evaluation.plan import planned_runs as evaluation
 from perturbations.evaluation.plan.planned_runs import category_of
 from perturbations.evaluation.result_rows import ScenarioKey, as_settings, from_settings
@@ -117,14 +117,14 @@ def test_each_model_is_planned_by_its_own_options() -> None:
 
 
 def test_jobs_hold_every_scenario_once_and_the_parameters_of_their_methods() -> None:
-    published = evaluation.jobs(parsed(), "demo", "adaptation")
-    jobs = evaluation.jobs(parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}}), "demo", "adaptation")
+    published = evaluation_files.jobs(parsed(), "demo", "adaptation")
+    jobs = evaluation_files.jobs(parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}}), "demo", "adaptation")
     assert jobs.keys() == published.keys()
     own = [run for run in jobs[f"{LOW}/adaptation"] if run not in published[f"{LOW}/adaptation"]]
     assert {(run.method, run.label) for run in own} == {("hatvtr", "HAT-VTR")}
     assert {json.loads(run.parameters or "")["alpha"] for run in own} == {50.0}
     wanted = parsed(mixes=["mixed_severity", "mixed_types"], severities=[1, 5])
-    alone = evaluation.jobs(wanted, "demo", "evaluation")
+    alone = evaluation_files.jobs(wanted, "demo", "evaluation")
     flat = [run for runs in alone.values() for run in runs]
     assert sorted(map(str, flat)) == sorted(map(str, evaluation.scenarios(wanted, "demo")))
     for name, members in alone.items():
@@ -138,7 +138,7 @@ LOW = "v2t/query/mlvp/low"
 
 def test_runs_come_back_from_the_settings_of_their_job() -> None:
     wanted = parsed(sides=["query", "gallery"], mixes=["mixed_types"], severities=[1, 5], seeds=[42, 7])
-    for runs in evaluation.jobs(wanted, "demo", "adaptation").values():
+    for runs in evaluation_files.jobs(wanted, "demo", "adaptation").values():
         assert from_settings(json.loads(json.dumps(as_settings(runs)))) == runs
 
 
@@ -146,7 +146,7 @@ def test_runs_come_back_from_the_settings_of_their_job() -> None:
 def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
     given = [parsed(**{key: value}) for value in values]
     first, second = (
-        (evaluation.jobs(own, "demo", "adaptation"), evaluation_rules.loaded_model(own, None)) for own in given
+        (evaluation_files.jobs(own, "demo", "adaptation"), evaluation_rules.loaded_model(own, None)) for own in given
     )
     assert first == second
 
@@ -154,10 +154,10 @@ def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[
 @each(
     ("wrong", "message"),
     [
-        ({"suites": ["msrvtt_p"]}, "evaluation.suites.0: 'msrvtt_p' is not among `suites`"),
+        ({"suites": ["msrvtt_p"]}, "evaluation.suites.0: no configured suite is called 'msrvtt_p'"),
         ({"methods": ["qbnorm"]}, "evaluation.querybank: the method `qbnorm` needs a bank"),
-        ({"querybank": "train"}, "evaluation.querybank: 'train' is not among `datasets`"),
-        ({"gallerybank": "train"}, "evaluation.gallerybank: 'train' is not among `datasets`"),
+        ({"querybank": "train"}, "evaluation.querybank: no configured dataset is called 'train'"),
+        ({"gallerybank": "train"}, "evaluation.gallerybank: no configured dataset is called 'train'"),
         ({"pooling": "xpool"}, "evaluation.checkpoint: `xpool` needs the weights"),
         ({"revision": "abc"}, "evaluation.model"),
         ({"model": "clip", "checkpoint": "nowhere.pth"}, "no such file: nowhere.pth"),

@@ -28,7 +28,7 @@ def evaluated(**settings: Any) -> Config:
 
 
 def jobs(settings: Config, kind: str = "adaptation") -> dict[str, list[Run]]:
-    return evaluation.jobs(settings, "tiny", kind)
+    return evaluation_paths.jobs(settings, "tiny", kind)
 
 
 def inputs_of(settings: Config, place: Sequence[str], kind: str = "evaluation") -> folders.Inputs:
@@ -37,7 +37,7 @@ def inputs_of(settings: Config, place: Sequence[str], kind: str = "evaluation") 
 
 def of_runs(settings: Config, runs: Sequence[Run]) -> folders.Inputs:
     plans = planned(tiny={"s1": {"a"}, "s2": {"b"}})
-    return evaluation_paths.inputs(settings, runs, plans, lambda dataset: (f"{dataset}_c1", "c2"))
+    return evaluation_paths.job_inputs(settings, runs, plans, lambda dataset: (f"{dataset}_c1", "c2"))
 
 
 ENCODED = f"work/tiny/evaluation/{KEY}"
@@ -49,6 +49,7 @@ def test_clean_queries_need_no_parts_and_mixed_ones_the_mixed_manifests() -> Non
         "clips": [],
         "texts": [],
         "mixes": [],
+        "model": "work/demo_encoder",
     }
     assert inputs_of(evaluated(), CLEAN[0]) == {**common, "encoded": [f"{ENCODED}/captions.safetensors"]}
     assert inputs_of(evaluated(), CLEAN[1]) == {**common, "encoded": [f"{ENCODED}/clips.safetensors"]}
@@ -92,16 +93,16 @@ def test_what_is_perturbed_is_read_from_its_parts(side: str, direction: str) -> 
 @pytest.mark.parametrize(("job", "modality"), [(CLEAN[0], "clips"), (CLEAN[1], "captions")])
 def test_jobs_of_methods_that_need_a_bank_get_it(job: _Place, modality: str) -> None:
     without = inputs_of(evaluated(), job)
-    assert "bank" not in without
     assert inputs_of(evaluated(methods=["tent"]), job, "adaptation") == without
     bank = f"work/train/evaluation/{KEY}/{modality}.safetensors"
     (other,) = {"clips", "captions"} - {modality}
     gallery = f"{ENCODED}/{other}.safetensors"
     for settings, banks in (
-        (evaluated(), {"bank": bank}),
-        (evaluated(methods=["tcr", "csls", "invgc"], gallerybank="tiny"), {"bank": bank, "gallery_bank": gallery}),
+        (evaluated(), [bank]),
+        (evaluated(methods=["tcr", "csls", "invgc"], gallerybank="tiny"), [bank, gallery]),
     ):
-        assert inputs_of(settings, job, "adaptation") == {**without, **banks}
+        encoded = [*without["encoded"], *banks]
+        assert inputs_of(settings, job, "adaptation") == {**without, "encoded": encoded}
 
 
 @pytest.mark.parametrize("name", ["fine tuned.pt", "quo'te\"s.pt", "$(touch pwned).pt"])
@@ -148,9 +149,7 @@ def test_a_retrieval_without_captions_is_refused_before_the_first_job(
     keys: dict[str, Any], kind: str, without: str, refused: bool
 ) -> None:
     settings = configured(evaluation=keys)
-    plans = {
-        name: DatasetPlan((), {}, listed=5, rejected=0, captions=5 * (name != without)) for name in settings.datasets
-    }
+    plans = {name: DatasetPlan((), {}, listed=5, captions=5 * (name != without)) for name in settings.datasets}
     if refused:
         with pytest.raises(ConfigError, match=rf"needs captions, and datasets\.{without} has none"):
             evaluation_paths.results(settings, "tiny", kind, plans.__getitem__, lambda name: ())

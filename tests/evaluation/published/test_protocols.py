@@ -17,7 +17,7 @@ from perturbations.corpus.plan.sharding import DatasetPlan
 from perturbations.evaluation.plan import evaluation_files as evaluation_paths
 from perturbations.evaluation.plan import planned_runs as evaluation
 from perturbations.evaluation.published import protocols
-from perturbations.evaluation.published.presets import cells
+from perturbations.evaluation.published.cell_status import cells
 
 DATASETS = {"demo": DATASET}
 NAMED = {"captions": {"perturbations": ["ocr", "word_swap", "formal"]}}
@@ -75,7 +75,7 @@ def test_the_settings_of_ablations_are_of_one_corpus_and_run_once() -> None:
     ]
     first = evaluation.scenarios(tables[0], "demo")
     assert all(evaluation.scenarios(table, "demo") == first for table in tables)
-    planned = [evaluation.jobs(table, "demo", "adaptation") for table in tables]
+    planned = [evaluation_paths.jobs(table, "demo", "adaptation") for table in tables]
     assert all(own.keys() == planned[0].keys() for own in planned), "what one has made is in the journals of the others"
     settings = [{(run.method, run.parameters) for runs in own.values() for run in runs} for own in planned]
     assert {method for method, _ in set.intersection(*settings)} >= {"none", "hatvtr"}
@@ -95,7 +95,7 @@ def test_keys_beside_a_protocol_replace_its_own() -> None:
 
 
 OWN = {"adapter": "folder", "annotations": "a.csv", "videos": "."}
-PLAN = DatasetPlan((), {}, listed=1, rejected=0, captions=1)
+PLAN = DatasetPlan((), {}, listed=1, captions=1)
 
 
 def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:

@@ -26,9 +26,9 @@ from perturbations.corpus.plan import caption_recipes, recipe, tiers
 from perturbations.evaluation.composed.ways import GIVEN, STRATEGIES, ScoredModel, method_of, settings_of
 from perturbations.evaluation.page import published_section, scores
 from perturbations.evaluation.page.published_section import Beside
-from perturbations.evaluation.plan import method_settings, planned_runs
+from perturbations.evaluation.plan import evaluation_files, method_settings, planned_runs
 from perturbations.evaluation.published import protocols
-from perturbations.evaluation.published.presets import cells
+from perturbations.evaluation.published.cell_status import cells
 from perturbations.evaluation.published.verdict import parts_of
 from perturbations.evaluation.result_rows import PUBLISHED_SEED, ScenarioKey
 from perturbations.evaluation.run import run_journal as evaluated
@@ -112,7 +112,7 @@ def results(name: str, adapter: str, beside: str = "{}") -> list[Row]:
     about |= {"gallery_name": "choices", "gallery": 5} if adapter == "msrvtt_qa" else {}
     rows: list[Row] = []
     for model, alone in zip(own, planned_runs.models(config).values(), strict=False):
-        for run in chain.from_iterable(planned_runs.jobs(alone, "data", "adaptation").values()):
+        for run in chain.from_iterable(evaluation_files.jobs(alone, "data", "adaptation").values()):
             rows.append(a_row(**{**run.columns(), "category": planned_runs.category_of(run), **model, **about}))
     given: Row = {"method": "none", "label": "none", "parameters": "{}", "gallery_name": "dataset", "seed": 42}
     for model, run in product(every, planned_runs.scenarios(config, "data")):

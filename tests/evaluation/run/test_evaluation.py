@@ -128,7 +128,7 @@ def test_an_interrupted_job_goes_on_where_it_was(
     monkeypatch.setattr(runner, "_finished", counted)
     with pytest.raises(KeyboardInterrupt):
         run(settings, model, rows, tmp_path)
-    with (tmp_path / "journal.jsonl").open("a") as file:
+    with (tmp_path / "journal/runs.jsonl").open("a") as file:
         file.write('{"key": "cut sh')
     again = run(settings, model, rows, tmp_path)
     assert again[1] == whole[1]

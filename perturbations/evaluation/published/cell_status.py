@@ -1,13 +1,14 @@
-"""Published evaluation protocols as data (`presets.yaml`), and the cells of their tables."""
+"""The published cells with what became of each, as a table and as `perturb list protocols NAME --cells` prints them."""
 
 from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
+
+from perturbations.evaluation.published import protocols
+from perturbations.suites import published_cells
 
 
 def cells(protocol: str | None = None) -> pd.DataFrame:
@@ -19,11 +20,6 @@ def cells(protocol: str | None = None) -> pd.DataFrame:
 
     Raises `ConfigError` for a protocol that there is not.
     """
-    import pandas as pd
-
-    from perturbations.evaluation.published import protocols
-    from perturbations.suites import published_cells
-
     wanted = published_cells.cells() if protocol is None else protocols.protocol(protocol).cells
     names = [*published_cells.PRINTED, "status", "reason"]
     return pd.DataFrame([[getattr(cell, name) for name in names] for cell in wanted], columns=names)
@@ -51,10 +47,8 @@ def cell_lines(protocol: str | None) -> list[tuple[str, dict[str, object]]]:
         members, shared = list(group), ", ".join(filter(None, map(str, where)))
         lines.append((f"{paper}, Table {number}: {shared}: {len(members):,} {status} ({reason})", {}))
         for (method, metric, note), own in groupby(members, _LINE):
-            values = ", ".join(f"{_name(row)} {row['printed']}" for row in own)
+            values = ", ".join(
+                " ".join(filter(None, map(str, (row["perturbation"], row["severity"], row["printed"])))) for row in own
+            )
             lines.append((f"    {', '.join(filter(None, (method, metric, note)))}: {values}", {}))
     return lines
-
-
-def _name(row: dict[str, object]) -> str:
-    return " ".join(filter(None, map(str, (row["perturbation"], row["severity"]))))
