@@ -33,7 +33,8 @@ from perturbations.composed.split import (
     same_action,
 )
 
-_SOURCE = "rule 1"
+INSTRUCTION_SOURCE = "rule 1"
+"""The rules that write instructions, and their version, as rows record them."""
 
 _BEFORE = ("DT", "PRP$", "JJ", "JJR", "JJS", "CD", "VBN", "VBG")
 """Tags of words that come before a noun and belong to it."""
@@ -105,7 +106,7 @@ def _queries(query: _Candidate, members: Sequence[_Candidate]) -> list[ComposedQ
                 target_narration=target.narration,
                 change=change,
                 change_source="rule of the pair",
-                instruction_source=_SOURCE,
+                instruction_source=INSTRUCTION_SOURCE,
             )
         )
     return queries

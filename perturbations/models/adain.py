@@ -74,7 +74,7 @@ def encoder() -> nn.Sequential:
 
 
 def decoder() -> nn.Sequential:
-    """The encoder's mirror, nearest-neighbour upsampling in place of pooling."""
+    """The mirror of the encoder, with nearest-neighbour upsampling in place of pooling."""
     from torch import nn
 
     return nn.Sequential(*_layers(_DECODER, 512, last_is_plain=True))

@@ -59,7 +59,7 @@ class Captioner:
         """One line of text about a clip (MLVP, Alg. 3, QWEN2.5VL).
 
         Args:
-            frames: 1 to MAX_FRAMES, taken at FRAMES_PER_SECOND, uint8 RGB, height x width x 3.
+            frames: 1 to 16, one per second of the clip, uint8 RGB, height x width x 3.
         """
         torch = library("torch")
         patches, grid = self.patches_of(frames)
@@ -128,7 +128,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> Captio
 
 
 def _prompt(tokenizer: PreTrainedTokenizerBase, processor_class: type[Qwen2_5_VLProcessor], folder: Path) -> str:
-    """The conversation up to the answer, with one VIDEO_TOKEN where the clip goes."""
+    """The conversation up to the answer, with one token where the clip goes."""
     # The processor's template before the tokenizer's: in some checkpoints only the first knows videos.
     template = processor_class.get_processor_dict(folder, local_files_only=True)[0].get("chat_template")
     message = {"role": "user", "content": [{"type": "video"}, {"type": "text", "text": PROMPT}]}

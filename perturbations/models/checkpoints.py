@@ -61,7 +61,7 @@ def runtime(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
     Args:
         device: "cpu", "cuda" or "cuda:N".
-        dtype: one of DTYPES.
+        dtype: "float32", "bfloat16" or "float16".
 
     Raises:
         ConfigError: torch is missing, a name is unknown, or this machine has no such device.

@@ -63,7 +63,7 @@ class OpenVocabularyDetector:
             words: what to look for; without any there are no detections.
 
         Returns:
-            At most MAX_DETECTIONS per image, each with a score of at least MIN_SCORE, one word as its label and a box
+            At most 3 per image, each with a score of at least MIN_SCORE, one word as its label and a box
             of at least a pixel inside the image. Where scores are equal, the model's own order decides.
         """
         if not words:
@@ -149,7 +149,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, batch_siz
 def strongest(
     boxes: NDArray[np.floating], scores: NDArray[np.floating], height: int, width: int
 ) -> list[tuple[int, _BoxCorners]]:
-    """Indices and clipped boxes of the MAX_DETECTIONS highest scores, highest first; equal scores keep their order.
+    """Indices and clipped boxes of the 3 highest scores, highest first; equal scores keep their order.
 
     Boxes are n x (x0, y0, x1, y1) in pixels; those with less than a pixel inside the image in either direction, or with
     NaN, are left out.
@@ -170,7 +170,7 @@ def embedded(
     objects: Sequence[Sequence[LabelledBox]],
     embed: Callable[[Sequence[Image]], NDArray[np.float32]],
 ) -> list[list[Detection]]:
-    """What was found in each image, with the embedding of all pixels that its box touches."""
+    """The detections of each image, with the embedding of all pixels that its box touches."""
     crops = [
         image[math.floor(y0) : math.ceil(y1), math.floor(x0) : math.ceil(x1)]
         for image, boxes in zip(images, objects, strict=True)

@@ -1,4 +1,4 @@
-"""Models: which has which role, with which weights, and how they are loaded. Files beside this one declare `MODELS`.
+"""The models that have roles, their weights, and how they are loaded. Files beside this one declare `MODELS`.
 
 `pretrained` is what the papers used: weights from a model hub. `offline` works without any download. A model may have
 a role in both. The files import torch and other large libraries in functions only: planning reads the models' names.
@@ -33,13 +33,13 @@ class Canary:
     """A sentence that a model answers when it is loaded: a broken one must not pass for one that works.
 
     Attributes:
-        given: the sentence.
+        sentence: the sentence.
         answer: gives the sentence to the loaded model and returns its answer.
-        holds: whether the answer to the sentence is one that a working model gives.
+        holds: whether the answer is one that a working model gives.
         expected: the same, in words.
     """
 
-    given: str
+    sentence: str
     answer: Callable[[Any, str], object]
     holds: Callable[[Any, str], bool]
     expected: str
@@ -127,23 +127,23 @@ def load(role: str, backend: str) -> Any:
 
 
 def forget() -> None:
-    """Let go of the loaded models: pretrained ones of many perturbations would fill the memory of a job."""
+    """Forget the loaded models: pretrained ones of many perturbations would fill the memory of a job."""
     load.cache_clear()
 
 
 def _check(model: Model, canary: Canary, loaded: object) -> None:
     try:
-        answer = canary.answer(loaded, canary.given)
-        holds = canary.holds(answer, canary.given)
+        answer = canary.answer(loaded, canary.sentence)
+        holds = canary.holds(answer, canary.sentence)
     except PerturbationError:
         raise
     except Exception as error:  # whatever a broken library raises, or an answer of another form
         raise ToolError(
-            f"{model.name}, the model of '{model.role}', fails on {canary.given!r}: {type(error).__name__}: {error}"
+            f"{model.name}, the model of '{model.role}', fails on {canary.sentence!r}: {type(error).__name__}: {error}"
         ) from error
     if not holds:
         raise ToolError(
-            f"{model.name}, the model of '{model.role}', gives {short(answer)} for {canary.given!r}; expected: "
+            f"{model.name}, the model of '{model.role}', gives {short(answer)} for {canary.sentence!r}; expected: "
             f"{canary.expected}. No caption was perturbed: repair its installation"
         )
 
@@ -151,7 +151,7 @@ def _check(model: Model, canary: Canary, loaded: object) -> None:
 _INSTALL_TEXT = "install the extra `perturbations[text]`"
 
 
-def library(*names: str) -> _Need:
+def libraries(*names: str) -> _Need:
     """The need of libraries of the extra `text`."""
 
     def find() -> None:
@@ -163,7 +163,7 @@ def library(*names: str) -> _Need:
 
 @cache
 def missing(role: str, backend: str) -> str | None:
-    """What a role's model lacks on this machine, as far as that is known without loading it; None where nothing."""
+    """What a role's model needs and this machine does not have, as far as looking tells; None where it has all."""
     model = roles()[role][backend]
     try:
         for need in model.needs:
@@ -173,6 +173,6 @@ def missing(role: str, backend: str) -> str | None:
     return None
 
 
-def names(wanted: Iterable[str], backend: str) -> str:
-    """The models of the wanted roles, as rows record them; "rules" when there are no roles."""
-    return " + ".join(dict.fromkeys(roles()[role][backend].name for role in wanted)) or "rules"
+def names(role_names: Iterable[str], backend: str) -> str:
+    """The models of these roles, as rows record them; "rules" when there are no roles."""
+    return " + ".join(dict.fromkeys(roles()[role][backend].name for role in role_names)) or "rules"

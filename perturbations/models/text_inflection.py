@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from perturbations.models.role_registry import BACKENDS, Canary, Model, library
+from perturbations.models.role_registry import BACKENDS, Canary, Model, libraries
 
 _UPOS = {"VB": "VERB", "NN": "NOUN", "JJ": "ADJ", "RB": "ADV"}
 
@@ -52,9 +52,9 @@ MODELS = (
         weights="bundled with LemmInflect",
         licence="MIT",
         load=lemminflect,
-        needs=(library("lemminflect"),),
+        needs=(libraries("lemminflect"),),
         canary=Canary(
-            given="sings",
+            sentence="sings",
             answer=lambda inflector, word: (inflector.lemma(word, "VBZ"), inflector.inflect("sing", "VBD")),
             holds=lambda answer, word: answer == ("sing", "sang"),
             expected="its lemma and its past: sing, sang",

@@ -7,7 +7,7 @@ from functools import cache, partial
 from itertools import pairwise
 
 from perturbations.models.checkpoints import find_weights, pretrained
-from perturbations.models.role_registry import Canary, Model, library, load
+from perturbations.models.role_registry import Canary, Model, libraries, load
 from perturbations.text import tables
 from perturbations.text.tokens import core
 
@@ -130,7 +130,7 @@ def bert(name: str = _BERT) -> _Fill:
 
 
 _CANARY = Canary(
-    given="a little girl",
+    sentence="a little girl",
     answer=lambda fill, phrase: fill(phrase.split(), 1, "JJ"),
     holds=lambda answer, phrase: len(answer) > 0 and all(word.isalpha() for word in answer),
     expected="words for the place of `little`",
@@ -144,7 +144,7 @@ MODELS = (
         weights="the package's own word list",
         licence="as the package",
         load=_lexical_fields,
-        needs=(library("textblob", "lemminflect"),),
+        needs=(libraries("textblob", "lemminflect"),),
         canary=_CANARY,
     ),
     Model(
@@ -152,7 +152,7 @@ MODELS = (
         name=_BERT,
         licence="Apache-2.0",
         load=bert,
-        needs=(library("torch", "transformers", "textblob"), partial(find_weights, _BERT)),
+        needs=(libraries("torch", "transformers", "textblob"), partial(find_weights, _BERT)),
         canary=_CANARY,
     ),
 )

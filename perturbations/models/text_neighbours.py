@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.errors import BackendError
-from perturbations.models.role_registry import Canary, Model, library
+from perturbations.models.role_registry import Canary, Model, libraries
 from perturbations.models.text_similarity import find_minilm, minilm_folder
 
 _Neighbours = Callable[[str], tuple[str, ...]]
@@ -74,7 +74,7 @@ def _nearest(words: Sequence[str], vectors: NDArray[np.float32]) -> _Neighbours:
 
 
 _CANARY = Canary(
-    given="woman",
+    sentence="woman",
     answer=lambda neighbours, word: neighbours(word),
     holds=lambda answer, word: len(answer) > 0 and word not in answer and all(near.isalpha() for near in answer),
     expected="other words",
@@ -88,7 +88,7 @@ MODELS = (
         weights="bundled with the extra text",
         licence="Apache-2.0",
         load=minilm,
-        needs=(library("safetensors"), find_minilm),
+        needs=(libraries("safetensors"), find_minilm),
         canary=_CANARY,
     ),
     Model(

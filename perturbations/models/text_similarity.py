@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from perturbations.base import storage
 from perturbations.base.errors import BackendError
 from perturbations.models.checkpoints import find_weights, pretrained
-from perturbations.models.role_registry import Canary, Model, library
+from perturbations.models.role_registry import Canary, Model, libraries
 from perturbations.text.tokens import encodable
 
 Array = NDArray[np.float32]
@@ -227,7 +227,7 @@ def _similarities(encoder: SentenceEncoder, sentence: str) -> tuple[float, float
 
 
 _CANARY = Canary(
-    given="a man plays a guitar",
+    sentence="a man plays a guitar",
     answer=_similarities,
     holds=lambda answer, sentence: 1.001 > answer[0] > 0.5 > answer[1] > -1.001,
     expected="a similarity above 0.5 to the same in other words, and below 0.5 to another sentence",
@@ -241,7 +241,7 @@ MODELS = (
         weights="bundled with the extra text",
         licence="Apache-2.0",
         load=minilm,
-        needs=(library("numpy", "onnx", "onnxruntime", "safetensors", "tokenizers"), find_minilm),
+        needs=(libraries("numpy", "onnx", "onnxruntime", "safetensors", "tokenizers"), find_minilm),
         canary=_CANARY,
     ),
     Model(
@@ -249,7 +249,7 @@ MODELS = (
         name="paraphrase-mpnet-base-v2",
         licence="Apache-2.0",
         load=mpnet,
-        needs=(library("torch", "transformers"), partial(find_weights, _MPNET)),
+        needs=(libraries("torch", "transformers"), partial(find_weights, _MPNET)),
         canary=_CANARY,
     ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from perturbations.base.rng import generator, seeded_globals
 from perturbations.models.checkpoints import find_weights, pretrained
-from perturbations.models.role_registry import Canary, Model, library, load
+from perturbations.models.role_registry import Canary, Model, libraries, load
 from perturbations.text import formality, voice
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ MODELS = (
         weights="none",
         licence="as the package",
         load=rules,
-        needs=(library("textblob", "lemminflect"),),
+        needs=(libraries("textblob", "lemminflect"),),
         canary=Canary(
-            given="a man plays a guitar",
+            sentence="a man plays a guitar",
             answer=_styled,
             holds=lambda answer, sentence: answer == "a guitar is played by a man",
             expected="its passive",
@@ -117,12 +117,12 @@ MODELS = (
         licence="Apache-2.0",
         load=t5,
         needs=(
-            library("torch", "transformers"),
+            libraries("torch", "transformers"),
             partial(find_weights, *(name for name, _ in _T5.values()), _ADEQUACY),
         ),
         # Its judge leaves a sentence as it is where no candidate is adequate.
         canary=Canary(
-            given="a man plays a guitar",
+            sentence="a man plays a guitar",
             answer=_styled,
             holds=lambda answer, sentence: "guitar" in answer,
             expected="a sentence about a guitar",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from perturbations.base.errors import BackendError
-from perturbations.models.role_registry import Canary, Model, library
+from perturbations.models.role_registry import Canary, Model, libraries
 from perturbations.text import tables
 from perturbations.text.contractions import Tagger
 from perturbations.text.tags import with_contractions, without_false_verbs
@@ -165,7 +165,7 @@ def _find_perceptron() -> None:
 
 
 _CANARY = Canary(
-    given="a man plays the guitar",
+    sentence="a man plays the guitar",
     answer=lambda tagger, sentence: tagger(sentence.split()),
     holds=lambda answer, sentence: [tag[:2] for tag in answer] == ["DT", "NN", "VB", "DT", "NN"],
     expected="the tags of a determiner, a noun, a verb, a determiner and a noun",
@@ -179,7 +179,7 @@ MODELS = (
         weights="bundled with TextBlob",
         licence="MIT",
         load=_caption_tagger,
-        needs=(library("textblob"),),
+        needs=(libraries("textblob"),),
         canary=_CANARY,
     ),
     Model(
@@ -188,7 +188,7 @@ MODELS = (
         weights="nltk data",
         licence="Apache-2.0",
         load=perceptron,
-        needs=(library("nltk"), _find_perceptron),
+        needs=(libraries("nltk"), _find_perceptron),
         canary=_CANARY,
     ),
 )

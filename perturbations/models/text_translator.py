@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import BackendError, ToolError, short
 from perturbations.models.checkpoints import find_weights, pretrained
-from perturbations.models.role_registry import Canary, Model, library, load
+from perturbations.models.role_registry import Canary, Model, libraries, load
 from perturbations.models.text_similarity import find_minilm
 from perturbations.text import round_trip
 from perturbations.text.tokens import differs, encodable
@@ -218,7 +218,7 @@ def through(pairs: Sequence[Pair], text: str) -> str:
 
 def _canary(*, changes: bool) -> Canary:
     return Canary(
-        given="a man is talking about the car",
+        sentence="a man is talking about the car",
         answer=lambda translator, sentence: translator(sentence),
         holds=lambda answer, sentence: "car" in answer and not (changes and answer == sentence),
         expected=f"{'another' if changes else 'a'} sentence about a car",
@@ -233,7 +233,7 @@ MODELS = (
         weights="Debian's apertium-eng-spa, apertium-eng-cat, apertium-en-gl, apertium-eo-en: those installed",
         licence="GPL-3.0",
         load=apertium,
-        needs=(_find_pairs, library("textblob", "lemminflect"), find_minilm),
+        needs=(_find_pairs, libraries("textblob", "lemminflect"), find_minilm),
         canary=_canary(changes=True),
     ),
     Model(
@@ -241,7 +241,7 @@ MODELS = (
         name="facebook/wmt19-en-de",
         licence="Apache-2.0",
         load=wmt19,
-        needs=(library("torch", "transformers"), partial(find_weights, *_WMT19)),
+        needs=(libraries("torch", "transformers"), partial(find_weights, *_WMT19)),
         # Its German has no progressive, but may bring the same English back.
         canary=_canary(changes=False),
     ),

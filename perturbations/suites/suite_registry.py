@@ -1,4 +1,4 @@
-"""What can be made: declarations of perturbations and suites, and how to find them."""
+"""The declarations of perturbations and suites, and how to find them."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class Perturbation(Kernel):
         category: the suite's own ("low", "mid", "high" for MLVP; "noise", "blur", ... for the others).
         variant: which of the suite's variants this is.
         by_severity: one parameter set per severity, 1 first.
-        paper_severities: which of the severities are the paper's levels, its first one first: all, but where the
-            authors' code makes more.
+        paper_severities: the severities that are the paper's levels, in their order: all, unless the authors' code
+            makes more.
         draw: one realization a "clip", a "frame" or a "caption"; "none" where nothing is random.
         roles: the models that a kernel needs of a backend (`perturbations.models`), arguments of those names.
         gated: whether a result must keep the topic: similar enough to the original, or drawn again.
         measured: whether a result's similarity to the original is measured though no gate judges it.
-        not_comparable: why results of the offline models are not comparable with published ones, beside that they
-            are stand-ins: what was read and counted; empty where nothing was. `docs/measurements/captions.md`.
+        not_comparable: why results of the offline models are not comparable with published ones, apart from being
+            made by stand-ins: what people read and counted (`docs/measurements/captions.md`); empty where nobody did.
         languages: what captions it is made for; it is skipped on others.
         summary: one line for menus and catalogues.
         source: paper, section, table.
-        differences: what this variant does otherwise than the text, and which published figures that shaped; empty
-            where nothing.
+        differences: how this variant differs from the paper's text, and which published figures that shaped; empty
+            where it does not differ.
         monotonic: whether distortion is known to grow with severity.
-        others: the same perturbation as other variants of the suite make it, where they make it otherwise.
+        others: variant -> the same perturbation as that variant makes it; variants that make it alike are left out.
     """
 
     suite: str
@@ -103,7 +103,7 @@ class Perturbation(Kernel):
         return f"severities {first} to {last} are the paper's levels 1 to {len(self.paper_severities)}"
 
     def forms(self) -> list[Perturbation]:
-        """The declarations that differ: of the suite's first variant, and of others that make it otherwise."""
+        """The declarations that differ: the first variant's, and those of variants that make it differently."""
         first = get(self.key)
         return [first, *(first.in_variant(variant) for variant in first.others)]
 
@@ -229,7 +229,7 @@ class Paper:
             category=category,
             method="text",
             kernel=kernel,
-            # Two more of those for English, since they leave captions in other languages alone, short ones too.
+            # Kernels for English changed twice more: they leave captions in other languages alone, short ones too.
             version=version + 2 * (languages == "English"),
             variant=self.variants[0],
             by_severity=by_severity,

@@ -10,6 +10,7 @@ the bitrate of the source's own file, as that does.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from perturbations.base.bounds import SHARE, Range, whole
 from perturbations.base.kernel import Kernel
@@ -42,22 +43,14 @@ _PACKET_LOSS = Kernel(
     version=2,
     bounds={"share": SHARE, "least": whole(0, 65_536)},
 )
-_H264_QUALITY = Kernel(kernel=codec.h264_quality, method="codec", bounds={"crf": whole(0, 51)})
-_H265_QUALITY = replace(_H264_QUALITY, kernel=codec.h265_quality)
-_H264_QUALITY_RELEASED = replace(_H264_QUALITY, kernel=codec.h264_quality_released)
-_H265_QUALITY_RELEASED = replace(_H265_QUALITY, kernel=codec.h265_quality_released)
-_H264_LIMITED = Kernel(
-    kernel=codec.h264_limited,
-    method="codec",
-    bounds={"bitrate": whole(1_000, 1_000_000_000)},
-)
-_H265_LIMITED = replace(_H264_LIMITED, kernel=codec.h265_limited)
-_H264_SHARE = Kernel(
-    kernel=codec.h264_share,
-    method="codec",
-    bounds={"divisor": whole(1, 1_000_000)},
-)
-_H265_SHARE = replace(_H264_SHARE, kernel=codec.h265_share)
+_H264_QUALITY = Kernel(kernel=codec.quality, method="codec", bounds={"crf": whole(0, 51)})
+_H265_QUALITY = replace(_H264_QUALITY, kernel=partial(codec.quality, h265=True))
+_H264_QUALITY_RELEASED = replace(_H264_QUALITY, kernel=partial(codec.quality, medium=True))
+_H265_QUALITY_RELEASED = replace(_H264_QUALITY, kernel=partial(codec.quality, h265=True, medium=True))
+_H264_LIMITED = Kernel(kernel=codec.limited, method="codec", bounds={"bitrate": whole(1_000, 1_000_000_000)})
+_H265_LIMITED = replace(_H264_LIMITED, kernel=partial(codec.limited, h265=True))
+_H264_SHARE = Kernel(kernel=codec.share, method="codec", bounds={"divisor": whole(1, 1_000_000)})
+_H265_SHARE = replace(_H264_SHARE, kernel=partial(codec.share, h265=True))
 _LOWERED_RATE = Kernel(
     kernel=temporal.lowered_rate,
     method="temporal",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import cv2
 import numpy as np
@@ -13,14 +13,16 @@ from perturbations.base.arrays import Image
 from perturbations.base.bounds import REACH, SIGMA_OF_TAPS, Joint, Range, whole
 from perturbations.base.kernel import Apply, Kernel
 
-# OpenCV rounds where the references truncate, so this is subtracted first. It is slightly less than a half: whole
-# numbers, and sums that are slightly below one, keep their value.
-_HALF = 0.4999
+ALMOST_HALF = 0.4999
+"""OpenCV rounds where the references truncate, so this is subtracted first.
+
+It is slightly less than a half: whole numbers, and sums that are slightly below one, keep their value.
+"""
 
 
 def truncated_levels(values: NDArray[np.float32], lift: float = 0.0) -> Image:
     """uint8 levels, clipped, of height x width x 3 values plus `lift`; the values must not be negative."""
-    return rounded_levels(values, lift - _HALF)
+    return rounded_levels(values, lift - ALMOST_HALF)
 
 
 def rounded_levels(values: NDArray[np.float32], lift: float = 0.0) -> Image:
@@ -90,18 +92,26 @@ _NEGLIGIBLE = 1e-6
 
 
 def _motion_taps(radius: int, sigma: float, angle: float) -> list[tuple[int, int, float]]:
-    """(row, column, weight) of every pixel that counts: the places along the line, rounded; the weights sum to 1.
+    """The taps of `line_taps` that count: (row, column, weight).
 
     Two taps in one place become one with both weights. Taps of less than a thousandth of a level are left out.
     """
+    taps: dict[tuple[int, int], float] = {}
+    for row, column, weight in line_taps(radius, sigma, angle):
+        taps[row, column] = taps.get((row, column), 0.0) + weight
+    return [(row, column, weight) for (row, column), weight in taps.items() if weight > _NEGLIGIBLE]
+
+
+def line_taps(radius: int, sigma: float, angle: float) -> Iterator[tuple[int, int, float]]:
+    """(row, column, weight) of half a Gaussian's 2 radius + 1 taps along `angle` degrees; the weights sum to 1.
+
+    Rows and columns count from the pixel itself, rounded as ImageMagick rounds them.
+    """
     weights = np.exp(-(np.arange(2 * radius + 1) ** 2) / (2 * sigma**2))
     weights /= weights.sum()
-    taps: dict[tuple[int, int], float] = {}
-    for tap, weight in enumerate(weights):
-        row = math.ceil(tap * math.sin(math.radians(angle)) - 0.5)
-        column = math.ceil(tap * math.cos(math.radians(angle)) - 0.5)
-        taps[row, column] = taps.get((row, column), 0.0) + float(weight)
-    return [(row, column, weight) for (row, column), weight in taps.items() if weight > _NEGLIGIBLE]
+    down, across = math.sin(math.radians(angle)), math.cos(math.radians(angle))
+    for tap, weight in enumerate(weights.tolist()):
+        yield math.ceil(tap * down - 0.5), math.ceil(tap * across - 0.5), weight
 
 
 # --- towards the centre ----------------------------------------------------------------------------------------------

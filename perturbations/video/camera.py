@@ -16,7 +16,7 @@ from perturbations.base.kernel import Apply, Kernel, Shape, draw_unit
 
 
 def static_rotate(drawn: None, num_frames: int, height: int, width: int, *, degrees: float) -> Apply:
-    """Every frame turned counter-clockwise by the same angle, on its own canvas, black corners (MSRVTT-P, App. A.1).
+    """Turn every frame counter-clockwise by one angle; its size stays, its corners get black (MSRVTT-P, App. A.1).
 
     The nearest pixel is taken, as in the reference's Pillow: equal but for 5 in 100,000 pixels of large frames.
     """
@@ -101,8 +101,8 @@ def translate_released(
     """A window cut out of the frame, whose shorter side is scaled to 256 (MSRVTT-P's writer and its extractors).
 
     `origin` in [0, 1) x [0, 1) chooses the window's first row and column, whole numbers below `reach`: never the
-    frame's far end. With `window` "lost" it has 224 x 224 pixels, and `shape_of_translation` says which frames are lost
-    because less was left; with "filled" black fills what is missing, and frames 288 wide get 256 x 256.
+    frame's far end. With `window` "lost" it has 224 x 224 pixels, and frames that leave less than that are lost, as
+    `shape_of_translation` says; with "filled" black fills what is missing, and frames 288 wide get 256 x 256.
     Bilinear, as OpenCV resizes.
     """
     rows, columns = _scaled(height, width)

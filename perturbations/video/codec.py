@@ -19,72 +19,55 @@ def h264(*, bitrate: int, pix_fmt: str) -> Arguments:
     return {**x264(), "b:v": bitrate, "pix_fmt": pix_fmt}
 
 
-def h264_quality(*, crf: int) -> Arguments:
-    """ffmpeg-python output arguments of a libx264 encode at a constant quality, `crf` from 0 (all is kept) to 51."""
-    return {**x264(), "crf": crf}
+def quality(*, crf: int, h265: bool = False, medium: bool = False) -> Arguments:
+    """ffmpeg-python output arguments of an encode at a constant quality, `crf` from 0 (all is kept) to 51.
+
+    The encoder is libx264, or libx265 with `h265`; its preset is `fast`, or the encoder's own one, `medium`.
+    """
+    return {**_encoder(h265, medium), "crf": crf}
 
 
-def h264_limited(*, bitrate: int) -> Arguments:
-    """ffmpeg-python output arguments of a libx264 encode through a channel of `bitrate` bits per second.
+def limited(*, bitrate: int, h265: bool = False) -> Arguments:
+    """ffmpeg-python output arguments of an encode through a channel of `bitrate` bits per second.
 
     The channel buffers one second: what is complex loses quality, as in the `-maxrate` of Mini Kinetics-C.
     """
-    return {**x264(), **_channel(bitrate)}
+    return {**_encoder(h265, medium=False), **_channel(bitrate)}
 
 
-def h264_quality_released(*, crf: int) -> Arguments:
-    """`h264_quality` with x264's own preset, `medium`."""
-    return {**x264("medium"), "crf": crf}
-
-
-def h264_share(*, divisor: int) -> Arguments:
-    """`h264_limited` with x264's own preset, `medium`, of a bitrate that is 1/`divisor` of the source file's."""
-    return {**x264("medium"), **_channel(Fraction(1, divisor))}
-
-
-def h265_quality_released(*, crf: int) -> Arguments:
-    """`h264_quality_released` of libx265."""
-    return {**_x265("medium"), "crf": crf}
-
-
-def h265_share(*, divisor: int) -> Arguments:
-    """`h264_share` of libx265."""
-    return {**_x265("medium"), **_channel(Fraction(1, divisor))}
-
-
-def h265_quality(*, crf: int) -> Arguments:
-    """`h264_quality` of libx265."""
-    return {**_x265(), "crf": crf}
-
-
-def h265_limited(*, bitrate: int) -> Arguments:
-    """`h264_limited` of libx265."""
-    return {**_x265(), **_channel(bitrate)}
-
-
-def x264(preset: str = "fast") -> Arguments:
-    """One thread and `cpu-independent`: otherwise x264's bits depend on the threads and on the processor."""
-    return {
-        "vcodec": "libx264",
-        "preset": preset,
-        "pix_fmt": "yuv420p",
-        "threads": 1,
-        "x264-params": "cpu-independent=1",
-    }
-
-
-def _x265(preset: str = "fast") -> Arguments:
-    # Threads that encode frames side by side change the rate control.
-    return {
-        "vcodec": "libx265",
-        "preset": preset,
-        "pix_fmt": "yuv420p",
-        "x265-params": "pools=none:frame-threads=1:log-level=error",
-    }
+def share(*, divisor: int, h265: bool = False) -> Arguments:
+    """`limited` with the preset `medium`, to a bitrate that is 1/`divisor` of the source file's."""
+    return {**_encoder(h265, medium=True), **_channel(Fraction(1, divisor))}
 
 
 def _channel(bitrate: int | Fraction) -> Arguments:
     return {"b:v": bitrate, "maxrate": bitrate, "bufsize": bitrate}
+
+
+def _encoder(h265: bool, medium: bool) -> Arguments:
+    if not h265:
+        return {**x264(), "preset": "medium" if medium else "fast"}
+    return {
+        "vcodec": "libx265",
+        "preset": "medium" if medium else "fast",
+        "pix_fmt": "yuv420p",
+        # Threads that encode frames side by side change the rate control.
+        "x265-params": "pools=none:frame-threads=1:log-level=error",
+    }
+
+
+def x264() -> Arguments:
+    """ffmpeg-python output arguments of libx264, on one thread and `cpu-independent`.
+
+    Otherwise x264's bits depend on the threads and on the processor.
+    """
+    return {
+        "vcodec": "libx264",
+        "preset": "fast",
+        "pix_fmt": "yuv420p",
+        "threads": 1,
+        "x264-params": "cpu-independent=1",
+    }
 
 
 def mpeg(*, codec: str, qscale: int, quantizer: int) -> Arguments:
@@ -118,7 +101,7 @@ H264 = Kernel(
     bounds={"bitrate": whole(1_000, 1_000_000_000), "pix_fmt": Choice(("yuv444p", "yuv420p"))},
 )
 COARSEST = 31
-"""ffmpeg's MPEG encoders quantize with this whatever larger number they are given."""
+"""The coarsest quantizer of ffmpeg's MPEG encoders, which they use for every larger number."""
 
 
 def of_mpeg(encoder: str) -> Kernel:

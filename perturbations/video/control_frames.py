@@ -1,4 +1,4 @@
-"""Kernels that take away what an answer could be read from: all pixels, motion, order, or the clip itself."""
+"""Kernels that remove what a question could be answered from: all pixels, motion, order, or the clip itself."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def blank(_: None, num_frames: int, height: int, width: int, *, grey: int) -> Ap
 
 
 def first_frame(_: None, num_frames: int) -> FrameOrder:
-    """The first frame stands still."""
+    """The first frame is shown all the time."""
     return np.zeros(num_frames, np.int64)
 
 
 def draw_order(rng: np.random.Generator, num_frames: int, height: int, width: int) -> int:
-    """The seed of an order: a number instead of the order itself, which a row would hold."""
+    """The seed of a random order: kernels receive this number, not the order itself."""
     return int(rng.integers(2**32))
 
 
 def shuffled(seed: int, num_frames: int) -> FrameOrder:
-    """All frames in an order that is drawn."""
+    """All frames in a random order, whose seed is drawn."""
     return np.random.default_rng(seed).permutation(num_frames).astype(np.int64)
 
 
 def other_video(offset: float, donor: tuple[int, float], num_frames: int) -> FrameOrder:
-    """Another clip from a drawn frame on, and again from its beginning where it ends.
+    """Another clip, from a random frame on; where it ends, it begins again.
 
     Args:
         offset: where the other clip starts, in [0, 1).

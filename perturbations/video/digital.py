@@ -108,7 +108,7 @@ def affine_matrix(jitter: NDArray[np.floating], height: int, width: int) -> _Mat
 def reflected(positions: _Matrix, size: int, *, edge: float) -> NDArray[np.float32]:
     """Positions along an axis of `size` pixels, mirrored until they lie between the first and the last of them.
 
-    The mirrors stand `edge` pixels outside the border pixels' centres: 0 (dcb|abcd|cba) or 0.5 (dcba|abcd|dcba).
+    The mirrors are `edge` pixels outside the border pixels' centres: 0 (dcb|abcd|cba) or 0.5 (dcba|abcd|dcba).
     Mirrored here and not by OpenCV, which mirrors one step at a time: a nearly singular transform of a small frame
     points millions of pixels away.
     """
@@ -117,7 +117,7 @@ def reflected(positions: _Matrix, size: int, *, edge: float) -> NDArray[np.float
         return np.zeros(positions.shape, np.float32)
     places = positions + edge
     far = (places < 0) | (places >= 2 * span)
-    places[far] %= 2 * span  # of the others the remainder is themselves, and takes ten times as long
+    places[far] %= 2 * span  # not of the others: it would change nothing and take ten times as long
     places = np.minimum(places, 2 * span - places) - edge
     # Half a pixel inside a mirror at 0.5, the border pixel meets its own image.
     return np.clip(places, 0, size - 1).astype(np.float32)

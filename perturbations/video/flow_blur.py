@@ -49,9 +49,9 @@ def motion_blur(
         return rounded_levels(summed)
 
     def apply(frame: Image, index: int) -> Image:
-        mask, angle, stands = motion(index)
+        mask, angle, is_still = motion(index)
         np.copyto(padded, cv2.copyMakeBorder(frame, pad, pad, pad, pad, cv2.BORDER_REFLECT_101))
-        return _by_motion(mask, stands and still == "high", lambda: blurred(low, angle), lambda: blurred(high, angle))
+        return _by_motion(mask, is_still and still == "high", lambda: blurred(low, angle), lambda: blurred(high, angle))
 
     return apply
 
@@ -67,8 +67,8 @@ def video_defocus(
     sharp, soft = (disk_mean(height, width, radius=reach) for reach in (radius, 2 * radius))
 
     def apply(frame: Image, index: int) -> Image:
-        mask, _, stands = motion(index)
-        return _by_motion(mask, stands and still == "high", lambda: sharp(frame), lambda: soft(frame))
+        mask, _, is_still = motion(index)
+        return _by_motion(mask, is_still and still == "high", lambda: sharp(frame), lambda: soft(frame))
 
     return apply
 

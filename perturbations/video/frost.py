@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import SHARE
 from perturbations.base.kernel import Apply, Kernel
+from perturbations.video.blur import ALMOST_HALF
 
 _CRYSTALS = 40
 """Ice crystals a frame."""
@@ -47,7 +48,7 @@ def draw_frost(rng: np.random.Generator, num_frames: int, height: int, width: in
 
 
 def _fractal(rng: np.random.Generator, height: int, width: int) -> NDArray[np.float32]:
-    """Smooth noise of ever finer grain and ever less of it, in [0, 1]."""
+    """Smooth noise in octaves, each finer and weaker than the one before, in [0, 1]."""
     total = np.zeros((height, width), np.float32)
     for octave in range(7):
         cells = 2 << octave
@@ -96,8 +97,7 @@ def frost(
 
 def iced(ice: Image, *, kept: float, added: float, rounded: bool) -> Apply:
     """The kernel that mixes a frame with `ice` of its size; truncated or rounded."""
-    # OpenCV rounds: a hair less than half a level is taken off.
-    lift = 0.0 if rounded else -0.4999
+    lift = 0.0 if rounded else -ALMOST_HALF
 
     def apply(frame: Image, index: int) -> Image:
         output = np.empty(frame.shape, np.uint8)

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from perturbations.base.arrays import Image
 from perturbations.base.bounds import SHARE, Choice, Joint, Range
 from perturbations.base.kernel import Apply, Kernel
+from perturbations.video.blur import ALMOST_HALF
 
 _RANKS = 1 << 16
 
-# OpenCV rounds where the references truncate, so this is subtracted first. It is slightly less than a half: whole
-# numbers, and sums that are slightly below one, keep their value.
-_HALF = np.array([0.4999, 0.4999, 0.4999, 0.0])
 
 # --- one pattern -----------------------------------------------------------------------------------------------------
 
@@ -124,12 +122,12 @@ def speckle_noise(
     """
     factors, values = np.empty((2, *ranks.shape), np.float32)
     cv2.LUT(ranks, _speckle_factors(scale), dst=factors)
-    less = np.zeros(4) if rounded else _HALF
+    lowered = np.zeros(4) if rounded else np.array([ALMOST_HALF, ALMOST_HALF, ALMOST_HALF, 0])
 
     def apply(frame: Image, index: int) -> Image:
         output = np.empty(frame.shape, np.uint8)
         cv2.multiply(frame, factors, dst=values, dtype=cv2.CV_32F)
-        cv2.subtract(values, less, dst=output, dtype=cv2.CV_8U)
+        cv2.subtract(values, lowered, dst=output, dtype=cv2.CV_8U)
         return output
 
     return apply

@@ -47,8 +47,8 @@ def rain(
     """Grey streaks over a blurred, darker picture (after Mini Kinetics-C).
 
     `density`: drops per pixel, at least one. `length`: of a streak, in heights. `contrast`: the share that is left of
-    each pixel's distance from the frame's mean. A streak hides the less, the brighter the frame is. Drops fall, where
-    Mini Kinetics-C draws others in every frame. Truncated to uint8.
+    each pixel's distance from the frame's mean. The brighter the frame, the less a streak hides. Drops fall;
+    Mini Kinetics-C draws other ones in every frame. Truncated to uint8.
     """
     count = min(len(drawn.places), max(1, round(density * height * width)))
     places, speeds = drawn.places[:count], drawn.speeds[:count]

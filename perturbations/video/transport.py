@@ -1,7 +1,7 @@
 """An H.264 video on its way in an MPEG transport stream: some of its bits, or its packets, are damaged.
 
 A transport stream has packets of 188 bytes (ISO/IEC 13818-1). Tables, packet headers and the first frame, with the
-parameter sets, arrive as they are: a player that has none of them shows nothing.
+parameter sets, arrive as they are: without them a player shows nothing.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def draw_packets(rng: np.random.Generator, num_frames: int, height: int, width: 
 
 
 def lose_packets(drawn: NDArray[np.float64], stream: bytes, *, share: float, least: int) -> bytes:
-    """A share of the packets of video is lost, but at least so many, or all where there are fewer.
+    """A share of the packets of video is lost, but at least `least` of them, or all where there are fewer.
 
     A stream that loses more packets loses all that the others lose.
     """
@@ -117,7 +117,7 @@ def _parsed(stream: bytes) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArra
     video[: frames[1] if len(frames) > 1 else len(packets)] = False
     adapted = packets[:, 3] & 0x20 > 0
     starts = 4 + np.where(adapted, 1 + packets[:, 4].astype(np.int64), 0)
-    # Of a frame's first packet, the header of the elementary stream's packet: 9 bytes, and as many as the ninth says.
+    # A frame's first packet begins with a header of 9 bytes, and of as many more as the ninth says.
     for row in np.flatnonzero(begins):
         header = int(starts[row]) + 8
         if header < _PACKET:

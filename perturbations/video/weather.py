@@ -1,4 +1,4 @@
-"""Fog, snow that falls or stands, frost on the lens, bright daylight."""
+"""Fog, snow that falls or keeps its place, and bright daylight."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from perturbations.base.arrays import SAMPLED, Image, uniform_indices
 from perturbations.base.bounds import REACH, SHARE, SIGMA_OF_TAPS, Bounds, Range
 from perturbations.base.kernel import Apply, Kernel
+from perturbations.video.blur import line_taps
 
 _Plane = NDArray[np.float64]
 
@@ -151,7 +152,8 @@ def sampled_snow(
     """`snow` that falls 3 rows per sampled frame, as MLVP's code makes it: it perturbs 12 uniformly sampled frames.
 
     The sampled frames of a full-length clip see what the code's 12 frames see. Between two of them the snow falls
-    evenly, to whole rows; before the first and after the last it stands. A clip of up to 12 frames is sampled whole.
+    evenly, to whole rows; before the first and after the last it keeps its place. A clip of up to 12 frames is sampled
+    whole.
     """
     sampled = min(num_frames, SAMPLED)
     places = uniform_indices(sampled, num_frames)
@@ -194,7 +196,7 @@ def snow_curtain(
     """The curtain, uint8 rows x columns.
 
     The zoomed canvas times `scale` plus `loc`, 0 where it is below `threshold`, truncated to uint8, motion-blurred.
-    Made a band of rows at a time, so that only bytes are held for the whole of it.
+    Made a band of rows at a time, so that of the whole curtain only bytes are in memory.
     """
     curtain = np.empty((rows, columns), np.uint8)
     reach = 2 * radius  # of the blur
@@ -242,16 +244,13 @@ def motion_blur(plane: Image, *, radius: int, sigma: float, angle: float) -> Ima
 
     Borders are repeated, the result is truncated.
     """
-    taps = 2 * radius + 1
-    weights = np.exp(-(np.arange(taps) ** 2) / (2 * sigma**2))
-    weights /= weights.sum()
+    reach = 2 * radius + 1
     height, width = plane.shape
-    padded = cv2.copyMakeBorder(plane, taps, taps, taps, taps, cv2.BORDER_REPLICATE).astype(np.float64)
+    padded = cv2.copyMakeBorder(plane, reach, reach, reach, reach, cv2.BORDER_REPLICATE).astype(np.float64)
     blurred = np.zeros((height, width))
-    for tap, weight in enumerate(weights):
-        row = taps + math.ceil(tap * math.sin(math.radians(angle)) - 0.5)
-        column = taps + math.ceil(tap * math.cos(math.radians(angle)) - 0.5)
-        cv2.scaleAdd(padded[row : row + height, column : column + width], float(weight), blurred, dst=blurred)
+    for down, across, weight in line_taps(radius, sigma, angle):
+        top, left = reach + down, reach + across
+        cv2.scaleAdd(padded[top : top + height, left : left + width], weight, blurred, dst=blurred)
     # ImageMagick rounds to its 16 bits, a grey level being 257 of them, before it truncates to 8.
     blurred += 0.5 / 257
     return blurred.astype(np.uint8)

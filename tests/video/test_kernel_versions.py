@@ -157,7 +157,7 @@ def of_composed() -> dict[str, Versioned]:
             Item(f"c{n}", "v", ("v.mp4",), (text,), start_s=2.0 * n, end_s=2.0 * n + 1)
             for n, text in enumerate(NARRATIONS)
         ]
-        return sources._of_spans(Listing(tuple(spans), ()), 3, "d")
+        return sources.read_split(CONFIG.datasets["d"], Listing(tuple(spans), ()), 3, "d")
 
     def written() -> bytes:
         prompts = [prompt(*NARRATIONS[:2]) for prompt in (language.instruction_prompt, language.caption_prompt)]
@@ -168,7 +168,7 @@ def of_composed() -> dict[str, Versioned]:
         return "\n".join(f"{query.query_id} {query.instruction}" for query in split().queries).encode()
 
     return {
-        "composed instructions": Versioned(builder._SOURCE, f"{room}/split_builder.py", instructed),
+        "composed instructions": Versioned(builder.INSTRUCTION_SOURCE, f"{room}/split_builder.py", instructed),
         "composed split": Versioned(version, f"{room}/split_rules.py", written),
     }
 

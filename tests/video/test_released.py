@@ -1,21 +1,18 @@
-"""MM-Robustness, and MLVP's occlusion and snow, as released: what holds of them on clips of any shape and length."""
+"""MM-Robustness, and MLVP's snow, as released: what holds of them on clips of any shape and length."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kernel_scenes import GUIDES, SIZES, assert_close, bound, drawn, each_severity, frames_of, perturbed, scene
 from looping import each
 
 from perturbations.base.arrays import uniform_indices
 from perturbations.suites import suite_registry
 from perturbations.suites.suite_registry import Perturbation
-from perturbations.video import frost, occlusion, released_mm_robustness, style, weather
+from perturbations.video import frost, released_mm_robustness, style, weather
 
 ROUNDED = ["gaussian_noise", "shot_noise", "speckle_noise", "defocus_blur", "zoom_blur", "brightness", "contrast"]
 ROUNDED += ["elastic_transform"]
@@ -141,76 +138,6 @@ def test_pixelate_exchanges_the_sides(severity: int, size: tuple[int, int]) -> N
     if min(size) > 2:
         assert pixelate(halves, 0)[:, 0].max() < 60
         assert pixelate(halves, 0)[:, -1].min() > 195
-
-
-# --- MLVP: occlusion and snow -----------------------------------------------------------------------------------------
-
-
-# --- occlusion -------------------------------------------------------------------------------------------------------
-
-
-def rectangles(boxes: list[list[float]], size: tuple[int, int], ratio: float, seed: int = 0) -> list[np.ndarray | None]:
-    """The black rectangle of each frame: x0, y0, x1, y1."""
-    height, width = size
-    drawn = occlusion.draw_places(np.random.default_rng(seed), len(boxes), height, width)
-    apply = occlusion.occlusion_released(drawn, np.array(boxes, float), len(boxes), height, width, ratio=ratio)
-    white = np.full((height, width, 3), 255, np.uint8)
-    covered = []
-    for index in range(len(boxes)):
-        rows, columns = np.nonzero((apply(white, index) == 0).all(axis=2))
-        corners = None
-        if len(rows):
-            corners = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
-            assert len(rows) == np.prod(corners[2:] - corners[:2])
-        covered.append(corners)
-    return covered
-
-
-NOTHING = [float("nan")] * 4
-
-
-@given(st.lists(st.integers(-30, 90), min_size=4, max_size=4), st.sampled_from([0.3, 0.8]), st.integers(0, 2**32))
-def test_a_box_is_cut_to_the_frame(box: list[int], ratio: float, seed: int) -> None:
-    height, width = 40, 60
-    low, high = np.clip(np.reshape(box, (2, 2)), 0, (width, height))
-    (covered,) = rectangles([box], (height, width), ratio, seed)
-    if (high <= low).any():
-        assert covered is None
-        return
-    assert covered is not None
-    sides = ((high - low) * ratio**0.5).astype(int)
-    assert (covered[:2] >= low).all()
-    # One pixel more than the sides: both corners are drawn; but the ends of the box are not reached.
-    assert (covered[2:] <= np.maximum(high, covered[:2] + sides + 1)).all()
-    assert np.array_equal(covered[2:] - covered[:2], np.minimum(sides + 1, np.array([width, height]) - covered[:2]))
-
-
-def test_a_rectangle_at_a_border_shrinks_and_does_not_grow_again() -> None:
-    seen = rectangles([[50, 30, 60, 40], *[NOTHING] * 11], (40, 60), 0.8, seed=1)
-    areas = [0 if corners is None else int(np.prod(corners[2:] - corners[:2])) for corners in seen]
-    assert areas[-1] < areas[0]
-    steps = [
-        np.abs(after - before).max()
-        for before, after in itertools.pairwise(seen)
-        if before is not None and after is not None
-    ]
-    assert max(steps) <= 6  # one more where the last pixel's end is the frame's
-
-
-def test_where_rectangles_without_a_box_are_drawn_and_move() -> None:
-    seen = rectangles([NOTHING] * 100, (200, 300), 0.5)
-    moved = [index for index in range(1, 100) if not np.array_equal(seen[index - 1], seen[index])]
-    assert set(moved) <= set(uniform_indices(12, 100)[1:])
-    assert len(moved) >= 9  # a step may be none
-    first, none, third = rectangles([[10, 10, 30, 30], [5, 5, 5, 40], NOTHING], (60, 80), 0.5)
-    assert none is None
-    assert first is not None
-    assert third is not None
-    assert np.abs(third - first).max() <= 5
-    covered = [rectangles([NOTHING], (48, 80), 0.5, seed)[0] for seed in range(300)]
-    sides = [corners[2:] - corners[:2] for corners in covered if corners is not None]
-    widths, heights = zip(*sides, strict=True)
-    assert (min(widths), max(widths), min(heights), max(heights)) == (11, 20, 7, 12)
 
 
 # --- snow ------------------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Follower:
         return None if positions is None else {near for at in positions for near in (at - 1, at) if near >= 0}
 
     def show(self, image: Image, position: int) -> None:
-        """See the frame at `position`."""
+        """Take the frame at `position`."""
         self._before = self._image if position == self._position + 1 else None
         self._image, self._position = image, position
 
@@ -81,7 +81,7 @@ class Follower:
 
 def write(path: Path, motions: Iterable[tuple[int, FrameMotion]], about: Mapping[str, object]) -> None:
     """Write (position, motion) pairs, in constant memory: one row per frame, masks as bits."""
-    import pyarrow as pa  # not at the top: who perturbs arrays alone need not have it
+    import pyarrow as pa  # not at the top of the file: perturbing arrays works without it
     from pyarrow import parquet
 
     types = {"position": pa.int64(), "angle": pa.float64(), "still": pa.bool_(), "mask": pa.binary()}

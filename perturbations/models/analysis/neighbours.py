@@ -32,10 +32,10 @@ def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.NDArray[
 def largest_product(
     query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.NDArray[np.bool_]
 ) -> tuple[int, float] | None:
-    """The position of the vector with the largest dot product with the query, and that; else as `nearest`.
+    """The position of the vector with the largest dot product with the query, and that product.
 
-    The lengths of the vectors count: of two of the same direction the longer wins. Among equals, the smallest position
-    does.
+    Arguments and result are otherwise as in `nearest`. The lengths of the vectors count: of two of the same direction
+    the longer wins. Among equals, the smallest position does.
     """
     # C order, and sums row by row: the last bits of others depend on an array's layout, its size and the machine.
     index = np.array(vectors, np.float64, order="C")
@@ -44,7 +44,7 @@ def largest_product(
         return None
     parts = [allowed[start : start + _ROWS] for start in range(0, len(allowed), _ROWS)]
     products = np.concatenate([(index[part] * np.asarray(query, np.float64)).sum(axis=1) for part in parts])
-    similarities = products.round(_DECIMALS) + 0.0  # which makes a negative zero positive
+    similarities = products.round(_DECIMALS) + 0.0  # makes a negative zero positive
     first = int(similarities.argmax())
     return int(allowed[first]), float(similarities[first])
 

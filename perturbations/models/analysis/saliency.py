@@ -88,7 +88,7 @@ def _moves(frames: Mapping[int, Image], position: int) -> _Floats:
 
 
 def _texture(grey: Image) -> _Floats:
-    """How reliable the flow is, 0 to 1: on a bare wall it only comes from the edges around."""
+    """How reliable the flow is, 0 to 1: on a bare wall it comes only from the edges around it."""
     across, down = (cv2.Sobel(grey, cv2.CV_32F, *order, ksize=3) for order in ((1, 0), (0, 1)))
     strength = cv2.GaussianBlur(cv2.magnitude(across, down), (0, 0), 3)
     return np.asarray(strength / (strength + _EDGE), np.float32)

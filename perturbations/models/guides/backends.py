@@ -45,7 +45,7 @@ class Backends(Strict):
 
 
 def has_stand_in(guide: str | None) -> bool:
-    """Whether a perturbation of this guide is made by a model's stand-in where no configuration names the model."""
+    """Whether a stand-in makes the perturbations of this guide where no configuration names a model."""
     role = guides.get(guide).role if guide else None
     return role is not None and getattr(Backends().roles()[role], "backend", "") == "offline"
 

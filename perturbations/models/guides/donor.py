@@ -62,8 +62,8 @@ def _embed_frames(
 ) -> Analysed:
     """The clip's vector, from 12 uniformly sampled frames, by the fixed descriptor or by CLIP.
 
-    An embedding has the length 1. Features are the mean of the frames', whose lengths count: captions are compared with
-    it.
+    An embedding has the length 1. Features are the mean of the frames' features, whose lengths count: MLVP's code
+    compares a caption's features with that mean.
     """
     places = uniform_indices(SAMPLED, clip.num_frames)
     seen = {frame.position: frame.image for frame in ticking(clip.frames({*places}), tick)}
@@ -147,7 +147,7 @@ class DonorFacts(Facts):
 
 
 def _facts_of(row: AnalysisRow, similarity: float | None = None) -> DonorFacts:
-    """The facts of a clip whose donor is the one of a row."""
+    """The facts of a clip whose donor is the clip of a row."""
     names = ("dataset", "item_id", "start_s", "end_s", "frame_count", "fps")
     donor = _Donor(**{name: getattr(row, name) for name in names}, sha256=row.source_sha256)
     return DonorFacts(donor=donor, similarity=similarity, files={"donor": row.source_path})

@@ -59,7 +59,7 @@ class FrostGuide(GuideRecipe):
     @classmethod
     def settle(cls, settings: GuideSettings) -> FrostGuide:
         """The photographs that the configuration names."""
-        files: Any = settings.given("frost")
+        files: Any = settings.role_settings("frost")
         return cls(choice="first_five" if settings.variant == "released" else None, files=files)
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> FrostFacts:

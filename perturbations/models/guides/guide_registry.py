@@ -50,19 +50,19 @@ class GuideSettings:
     sampled: int | None = None
     donors: str = ""
 
-    def given(self, role: str) -> dict[str, Any]:
-        """What the configuration gives for a role."""
+    def role_settings(self, role: str) -> dict[str, Any]:
+        """The settings of a role, as JSON; keys that are not set are left out."""
         settings: dict[str, Any] = getattr(self.backends, role).model_dump(mode="json", exclude_none=True)
         return settings
 
     def backend(self, role: str) -> str:
         """The backend of a role: "offline" or "pretrained"."""
-        return str(self.given(role)["backend"])
+        return str(self.role_settings(role)["backend"])
 
     def model(self, role: str) -> dict[str, str]:
         """The `model` of an analysis by a role's model."""
         on = {name: getattr(self.backends, name) for name in ("device", "dtype")}
-        return {**self.given(role), **(on if self.backend(role) == "pretrained" else {})}
+        return {**self.role_settings(role), **(on if self.backend(role) == "pretrained" else {})}
 
 
 # --- analyses --------------------------------------------------------------------------------------------------------
@@ -122,8 +122,8 @@ class Analysis:
         name: of its manifest and of its jobs.
         version: a higher one when its results change.
         run: the function behind `AnalysisRecipe.run`; its first argument is the recipe.
-        role: whose model it has, a key of `backends` in `config.yaml`.
-        extension: of the file that it keeps beside its row; None where the row holds the whole result.
+        role: the role whose model it uses, a key of `backends` in `config.yaml`.
+        extension: the ending of the file that it keeps beside its row; None where the row holds the whole result.
         after: the name of the analysis whose rows it builds on.
         memory_mb: the memory of a job with pretrained models.
         more: other fields of its recipe.
@@ -175,7 +175,7 @@ class Facts(Record):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What of them has columns of its own in the clip's row."""
+        """The facts that have columns of their own in the clip's row."""
         return {}
 
     def other_clip(self) -> MediaClip:
@@ -185,7 +185,7 @@ class Facts(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class GuideRecipe(Record):
-    """All that determines a kernel's guide beside the clip; `files` only holds places, which change no result.
+    """All that determines a kernel's guide beside the clip; `files` holds paths, which change no result.
 
     The default of `kind` is the guide's name in declarations of perturbations. A guide whose facts come from an
     analysis of the clip has the field `analysis`, its recipe. One without an analysis declares `version` as an analysis

@@ -205,7 +205,7 @@ def _each_second(clip: CleanClip) -> list[int]:
 # A job loads its models once.
 @lru_cache(maxsize=1)
 def _object_models(settings: str) -> tuple[captioner.Captioner, nouns.Nouns, _Detector, Mapping[str, object]]:
-    """The captioner, the extractor of nouns, the detector, and what a row says of each."""
+    """The captioner, the extractor of nouns, the detector, and what a row records of each."""
     model = json.loads(settings)
     on = {"device": model["device"], "dtype": model["dtype"]}
     words = captioner.load(model["captioner"], revision=model.get("captioner_revision"), **on)

@@ -105,7 +105,7 @@ class StyleGuide(GuideRecipe):
         return canonical({"style": {name: described[name] for name in described.keys() - {"kind", "files"}}})
 
     def differences(self, *, own_donors: bool) -> Iterator[str]:
-        """The authors' styles are paintings; of an offline painter its stand-in is said anyway."""
+        """The authors' styles are paintings. (An offline painter is called a stand-in anyway.)"""
         if "images" not in self.files and not self.is_offline:
             yield "styles are drawn by the package, and the authors' are paintings"
 
@@ -163,7 +163,7 @@ def _style_image(name: str, path: str | None) -> Image:
     return _drawn_style(name) if path is None else stills.checked_image("style", name, path)
 
 
-@cache  # some take a tenth of a second, and a shard's clips have all of them
+@cache  # drawing a style may take a tenth of a second, and the clips of a shard have all styles
 def _drawn_style(name: str) -> Image:
     return procedural_styles.image(name)
 
