@@ -16,9 +16,8 @@ ANALYSIS = recipe.analysis("embedding", Backends(), UNSTORED)
 GUIDE = RandomDonorGuide(corpus="d", analysis=ANALYSIS)
 
 
-def row(item_id: str, frame_count: int, **changed: str) -> AnalysisRow:
-    """The row of a clip of 10 frames per second."""
-    hashes = {"source_sha256": item_id, "source_frames_sha256": item_id, **changed}
+def row(item_id: str, frame_count: int, file: str = "", frames: str = "") -> AnalysisRow:
+    """The row of a clip of 10 frames per second; `file` and `frames` are hashes, by default its own."""
     return AnalysisRow(
         dataset="d",
         item_id=item_id,
@@ -31,15 +30,16 @@ def row(item_id: str, frame_count: int, **changed: str) -> AnalysisRow:
         fps=10.0,
         frame_count=frame_count,
         source_path=f"{item_id}.mp4",
+        source_sha256=file or item_id,
+        source_frames_sha256=frames or item_id,
         status=COMPLETE,
-        **hashes,
     )
 
 
 def chosen(draws: list[float], seconds: float, *donors: AnalysisRow) -> list[str]:
     known = Known({"own": row("own", 30)}, donors)
-    parameters = {"seconds": seconds}
-    return [GUIDE.find("own", known, seed=0, draw=draw, parameters=parameters).donor.item_id for draw in draws]
+    facts = [GUIDE.find("own", known, seed=0, draw=draw, parameters={"seconds": seconds}) for draw in draws]
+    return [each.donor.item_id for each in facts]
 
 
 def test_the_draw_chooses_among_clips_that_are_long_enough_or_among_all() -> None:
@@ -49,7 +49,7 @@ def test_the_draw_chooses_among_clips_that_are_long_enough_or_among_all() -> Non
 
 
 def test_neither_the_clip_nor_one_of_its_file_or_frames_is_chosen() -> None:
-    same = [row("own", 30), row("copy", 30, source_sha256="own"), row("recoded", 30, source_frames_sha256="own")]
+    same = [row("own", 30), row("copy", 30, file="own"), row("recoded", 30, frames="own")]
     assert chosen([0.0, 0.99], 0.0, *same, row("other", 30)) == ["other", "other"]
     with pytest.raises(MediaError, match="no other clip"):
         chosen([0.0], 0.0, *same)
