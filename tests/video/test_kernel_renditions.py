@@ -322,6 +322,14 @@ def test_a_photograph_of_frost_covers_the_frame(shape: tuple[int, int]) -> None:
 # --- digital ---------------------------------------------------------------------------------------------------------
 
 
+def test_contrast_that_is_raised_is_clipped() -> None:
+    """No published factor raises it, but a configuration may."""
+    frame = frames_of((37, 53))[:1]
+    ours = digital.contrast(None, 1, 37, 53, factor=3.0)(frame[0], 0)
+    assert {0, 255} <= set(np.unique(ours))
+    assert_close(ours[None], truncated(contrast(frame / 255, None, 3.0)), 0.99)
+
+
 def test_a_singular_transform_ends() -> None:
     """The three points fall on a line: OpenCV's own mirroring would take steps for hours."""
     height, width = 9, 12
