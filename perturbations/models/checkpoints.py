@@ -181,16 +181,16 @@ def find_weights(*names: str) -> None:
 
 
 def local_folder(name: str, revision: str | None) -> Path | None:
-    """A model's folder, or that of its files in the hub's cache; None where the model is not on this machine."""
+    """A model's folder, or that of its files in the hub's cache; None where the model is not on this machine.
+
+    Raises `ValueError` for a name that no hub has, and `ImportError` where huggingface_hub is not installed.
+    """
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
-    try:
-        from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub import try_to_load_from_cache
 
-        place = try_to_load_from_cache(name, "config.json", revision=revision)
-    except (ImportError, ValueError):  # a name that no hub has
-        return None
+    place = try_to_load_from_cache(name, "config.json", revision=revision)
     return Path(place).parent if isinstance(place, str) else None
 
 

@@ -67,7 +67,10 @@ def _as_checked(config: configuration.Config) -> str | None:
 
 def _loaded(pretrained: str, revision: str | None) -> Iterator[tuple[str, Path]]:
     """The name and the place of each file that is loaded; none where the model is not on this machine."""
-    folder = local_folder(pretrained, revision)
+    try:
+        folder = local_folder(pretrained, revision)
+    except (ImportError, ValueError):
+        return
     for path in () if folder is None else sorted(folder.iterdir()):
         if path.suffix in _LOADED and path.is_file():
             yield path.name, path.resolve()
