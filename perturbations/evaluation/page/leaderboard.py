@@ -52,7 +52,7 @@ Small: change against no adaptation, and its 95 % interval (paired bootstrap ove
 together); of no adaptation, and where it was not run, the interval of the value.
 Bold: significantly better than all other rows (bootstrap, Holm, 5 % per column); without intervals, the best.
 Underlined: second best.
-≈: the best row, and rows that do not differ significantly from it.
+≈: the best row, and rows that do not differ significantly from it or have no interval.
 No mark: all rows are alike, or models differ in scenarios, queries or galleries.
 Loss: mean difference to the same method's clean result over the same queries and an equal gallery.
 ±: sample deviation over seeds.
