@@ -25,6 +25,10 @@ _EVERY_S = 60.0
 _PER_JOB = ("Select jobs to execute", "Execute ", "RuleException:\nCalledProcessError")
 """How the lines begin that Snakemake prints for every few jobs, and for each that fails, under all kinds of quiet."""
 
+_OF_DRY_RUNS = ("Reasons:\n", "Some jobs were triggered by provenance", "Rules with provenance triggered jobs")
+"""How the texts begin that close a dry run. They refer to displays of jobs that a quiet run lacks, and advise to keep
+what a changed number makes wrong. With `--quiet host`, each job has its reason."""
+
 
 _LogState = tuple[str, int, int, int]
 _SUBMITTED = re.compile(r"Job (\S+) has been submitted with SLURM jobid (\S+) ")
@@ -40,7 +44,7 @@ def add_to(logger: logging.Logger, stop: Callable[[str], None]) -> None:
     if any(isinstance(handler, RunLines) for handler in logger.handlers):
         return
     for handler in logger.handlers:
-        handler.addFilter(lambda record: not record.getMessage().startswith(_PER_JOB))
+        handler.addFilter(lambda record: not record.getMessage().startswith((*_PER_JOB, *_OF_DRY_RUNS)))
     logger.addHandler(RunLines(stop))
 
 

@@ -240,9 +240,9 @@ rule silent:
 """.replace("ERROR", progress.error_line("broken"))
 
 
-def printed(folder: Path, *arguments: str) -> list[str]:
+def printed(folder: Path, *arguments: str, rules: str = RULES) -> list[str]:
     """What a run of a small workflow prints with the project's profile, line by line."""
-    (folder / "Snakefile").write_text(RULES)
+    (folder / "Snakefile").write_text(rules)
     profile = ("--workflow-profile", str(PROFILES / "default"))
     command = [*preloaded.command("snakemake"), *profile, "--cores", "1", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
@@ -256,6 +256,16 @@ def test_a_run_and_a_dry_run_print_their_jobs_once_and_no_line_per_job(tmp_path:
         assert len(lines) <= 15, lines
     assert "\n".join(printed(tmp_path, "--dry-run", "--forceall", "--quiet", "host")).count("rule first:") == 20
     assert "Nothing to be done (all requested files are present and up to date)." in printed(tmp_path)
+
+
+def test_a_dry_run_after_a_changed_parameter_does_not_advise_to_keep_what_it_made(tmp_path: Path) -> None:
+    printed(tmp_path)
+    changed = RULES.replace('    log: "logs/{n}.log"', '    params: number=1\n    log: "logs/{n}.log"')
+    lines = printed(tmp_path, "--dry-run", rules=changed)
+    assert lines.count("21 jobs: first 20, all 1") == 1
+    assert not [line for line in lines if "eason" in line or "provenance" in line or "metadata" in line], lines
+    in_full = "\n".join(printed(tmp_path, "--dry-run", "--quiet", "host", rules=changed))
+    assert in_full.count("reason: Params have changed") == 20
 
 
 def test_a_line_per_minute_says_how_far_a_run_is(
