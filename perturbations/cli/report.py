@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from perturbations.base import shown
 from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Parser
 from perturbations.manifest import manifest_paths
@@ -46,4 +47,5 @@ def run(options: argparse.Namespace) -> int:
     evaluation_jobs.results_page(
         datasets=options.datasets, results=results, ranks=ranks, page=options.output, answers=sections
     )
+    print(shown.line(f"page: {options.output}"))
     return 0

@@ -76,7 +76,11 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--dataset", default="features", help="the name in tables; default: features")
     parser.add_argument("--model", default="features", help="the name in tables; default: features")
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("scored"), help="the folder of results, ranks and page"
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("scored"),
+        help="the folder of results, ranks and page; default: scored",
     )
     composed = parser.add_argument_group("composed retrieval")
     composed.add_argument(
@@ -226,6 +230,6 @@ def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], que
     about = {**provenance(results), "root": "."}  # rows of features name no files
     files.write(results, RESULTS, rows, about)
     files.write(of_ranks, RANKS, ranks, about)
-    evaluation_page.write(
-        folder / manifest_paths.name("results_page"), results=[results], ranks=[of_ranks], queries=queries
-    )
+    page = folder / manifest_paths.name("results_page")
+    evaluation_page.write(page, results=[results], ranks=[of_ranks], queries=queries)
+    print(shown.line(f"page: {page}"))

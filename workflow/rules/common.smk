@@ -81,7 +81,7 @@ def write_index():
     from perturbations.pages import index
 
     try:
-        say(f"Pages: {index.index(CONFIG.at(''))}")
+        say(f"Pages: {index.index(CONFIG.at('')).resolve()}")
     except (PerturbationError, OSError) as error:  # which changes nothing of the run
         say(shown.lines(str(error)))
 

@@ -112,7 +112,9 @@ def test_directions_have_the_names_of_pictures_too() -> None:
 
 def test_folders_give_every_scenario_with_its_side(capsys: pytest.CaptureFixture[str]) -> None:
     assert called("--dataset", "mine", "--model", "my <model>", queries="captions", gallery="clips") == 0
-    assert "clean: R@1 66.7" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "clean: R@1 66.7" in printed
+    assert "report.html\n" in printed, "where the page is"
     results = read_manifest("out/results.parquet").set_index("side")
     assert results["recall_at_1"].round(1).to_dict() == {"none": 66.7, "query": 20.0, "gallery": 100.0}
     query = results.loc["query"]
