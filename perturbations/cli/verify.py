@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         for path in deleted:
             print(f"  deleted: {shown.line(str(path))}")
         if deleted:
-            print("The same call of `snakemake` makes again what was deleted; then `perturb verify` once more.")
+            print("The same call of `snakemake` makes again what it still needs; then `perturb verify` once more.")
         elif any(checked.wrong or checked.is_edited or checked.left for checked in results) and not options.delete:
             print("`perturb verify --delete` deletes what is wrong, and the next `snakemake` makes it again.")
     return int(bool(of_root) or any(checked.findings for checked in results))
