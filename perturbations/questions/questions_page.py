@@ -31,7 +31,9 @@ _GUIDE = (
 _READ = (
     "n: questions that the model answered here and clean; missing: the others of the table; unparsed: responses that "
     "name no option, which count as wrong. Harmful and beneficial: right answers that became wrong, and the other way, "
-    "as shares of n. p flip: signs of videos flipped at random; p Holm: the same, for all rows of the table together; "
+    "as shares of n. Same answer: the share of n whose option is the clean one; resist rate: the share of right clean "
+    "answers that stay right. "
+    "p flip: signs of videos flipped at random; p Holm: the same, for all rows of the table together; "
     "p McNemar assumes independent questions. Smallest drop: what n pairs with so many flips can show (.05, power .8). "
     "Visual share: (A - A blank) / (A clean - A blank); empty where the clean accuracy is not above that of grey clips."
 )
@@ -99,7 +101,7 @@ def _accuracies(caption: str, rows: Sequence[AnswerResult]) -> PageTable:
         cells[group, key.name] = [_accuracy(by_key.get((model, key))) for model in models]
     perturbed = {name for group, key in _columns(rows) if group not in ("", _CONTROLS) for name in [key.perturbation]}
     if len(perturbed) > 1:
-        cells["mean", "of perturbations"] = [_mean(rows, model, perturbed) for model in models]
+        cells["perturbed", "mean"] = [_mean(rows, model, perturbed) for model in models]
     return PageTable(
         caption, "model", pd.DataFrame(cells, pd.Index(models)), guide=_GUIDE, style="board", has_files=True
     )

@@ -37,12 +37,16 @@ _BY = ["model_name", "applied"]
 
 
 OF_HUBS = (
-    "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals. No mark where "
-    "models differ in scenarios, queries or galleries."
+    "0: all items are retrieved equally often. The k-occurrence of an item counts the queries that have it among their "
+    "first k; of it, skewness, Atkinson's index, and the share of retrievals that would have to move for all items to "
+    "be alike (Robin Hood). Antihub rate: the share of items that no query retrieves; occurrence: the share of "
+    "retrievals that go to hubs, items retrieved at least twice as often as the average. Bold, underlined: nearest to "
+    "0, second; no intervals. No mark where models differ in scenarios, queries or galleries."
 )
 """How to read the tables of `hubs`."""
 OF_COSTS = (
-    "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
+    "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities; "
+    "p50, p95: median and 95th percentile of the time per query; peak memory in MiB. "
     "Steps: done (updates), skipped because no query passed the method's filter (empty), skipped because of NaN or "
     "infinite values (non finite). Marked is the least cost beside no adaptation, where models do not differ in "
     "scenarios, queries or galleries."
