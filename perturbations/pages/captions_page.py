@@ -44,9 +44,9 @@ def captions_page(captions: Path, page: Path) -> None:
         title=f"Captions of {about.get('dataset', '')} under {suite}",
         links=[(name, common.href(target, page)) for name, target in others.items()],
         totals=[
-            ("captions", f"{len(ids):,}"),
-            ("perturbations", f"{len(cards):,}"),
-            ("perturbed captions", f"{len(rows):,}"),
+            ("caption" if len(ids) == 1 else "captions", f"{len(ids):,}"),
+            ("perturbation" if len(cards) == 1 else "perturbations", f"{len(cards):,}"),
+            ("perturbed caption" if len(rows) == 1 else "perturbed captions", f"{len(rows):,}"),
         ],
         notes=[*([listed.sentence("captions")] if listed else []), *skipped.sentences(skipped.of_manifest(about))],
         distances=category_distances.table(distances, str(about.get("adapter", ""))),

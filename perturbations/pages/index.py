@@ -34,7 +34,7 @@ _NAMES = {
     **{manifest_paths.name(kind): "page" for kind in ("corpus_page", "caption_pairs", "results_page")},
     manifest_paths.name("card"): "card (Markdown)",
     manifest_paths.name("preview"): "contact sheet",
-    manifest_paths.name("quarantine"): "quarantined rows",
+    manifest_paths.name("quarantine"): "quarantined rows (Parquet)",
 }
 _OF_CAPTIONS = {manifest_paths.name(kind) for kind in ("texts", "text_statistics", "caption_pairs")}
 
@@ -129,7 +129,7 @@ def _beside(path: Path, kind: str, lying: Sequence[Path]) -> list[Path]:
 def _entry(path: Path, kind: str, beside: Sequence[Path], output: Path) -> dict[str, Any]:
     """A manifest and what belongs to it: names and links, the manifest's rows last."""
     below = path.relative_to(output.parent).parts
-    links = [(_NAMES.get(other.name, other.name), other) for other in beside] + [("rows", path)]
+    links = [(_NAMES.get(other.name, other.name), other) for other in beside] + [("rows (Parquet)", path)]
     paths = files.read_columns(path, "source_path")["source_path"] if kind == VIDEOS.name else []
     is_still = len(paths) > 0 and profiles.is_picture(paths[0].as_py())
     size = files.stored_bytes(path) if kind == VIDEOS.name else 0

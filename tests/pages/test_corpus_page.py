@@ -118,7 +118,7 @@ def test_every_perturbation_and_severity_plays_beside_the_clean_clip(manifest: P
         * 2
     )
     assert re.findall(r"<h3>(\w+)[*] ", text) == ["translate", "sampling"] * 2
-    assert re.search("PSNR\xa0[0-9.]+\xa0dB ·&nbsp;SSIM\xa0[0-9.]+", text)
+    assert re.search("PSNR\xa0[0-9.]+\xa0dB&nbsp;· SSIM\xa0[0-9.]+", text)
     assert not re.search(r"(SSIM|PSNR) \d", text), "a number on another line than its name"
     films = [base64.b64decode(data) for data in re.findall(r'src="data:video/mp4;base64,([^"]*)"', text)]
     (tmp_path / "film.mp4").write_bytes(films[0])
@@ -282,7 +282,7 @@ def test_no_rows_and_an_index_of_nothing(tmp_path: Path) -> None:
     text = page_of(tmp_path / "videos.parquet", tmp_path / "corpus.html")
     assert "No clip could be perturbed." in text
     assert texts_of(text, "h2") == ["About this corpus"]
-    assert texts_of(index(tmp_path).read_text(encoding="utf-8"), "h2") == ["Space and roots"]
+    assert texts_of(index(tmp_path).read_text(encoding="utf-8"), "h2") == ["Disk space and checksums"]
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
