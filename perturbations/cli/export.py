@@ -21,7 +21,8 @@ def add_arguments(parser: Parser) -> None:
         help="a manifest of sources, videos, mixes, texts (perturbed captions), multimodal pairs or composed queries",
     )
     formats = export_registry.exports()
-    parser.epilog = " ".join(export.describe() for export in formats.values())
+    parser.epilog = "\n".join(export.describe() for export in formats.values())
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter  # a line per format
     parser.add_argument("--format", choices=formats, required=True, help="the layout: see below")
     parser.add_argument("--order", type=Path, help="captions: the test split's file, which gives their order")
     parser.add_argument("--num-frames", type=positive, default=12, help="vtr_tta: frames per video; default: 12")
