@@ -21,7 +21,7 @@ _UNCAPTIONED = "clips.csv"
 
 def add_arguments(parser: Parser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("folder", type=_folder, help="the new project's folder; files that are there are kept")
+    parser.add_argument("folder", type=_folder, help="the new project's folder; refused if it holds a project")
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--videos", type=Path, help="your videos: their folder")
     kinds.add_argument("--pictures", type=Path, help="your pictures: their folder")
