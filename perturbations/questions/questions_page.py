@@ -101,7 +101,7 @@ def _accuracies(caption: str, rows: Sequence[AnswerResult]) -> PageTable:
         cells[group, key.name] = [_accuracy(by_key.get((model, key))) for model in models]
     perturbed = {name for group, key in _columns(rows) if group not in ("", _CONTROLS) for name in [key.perturbation]}
     if len(perturbed) > 1:
-        cells["perturbed", "mean"] = [_mean(rows, model, perturbed) for model in models]
+        cells["mean", "of perturbations"] = [_mean(rows, model, perturbed) for model in models]
     return PageTable(
         caption, "model", pd.DataFrame(cells, pd.Index(models)), guide=_GUIDE, style="board", has_files=True
     )
