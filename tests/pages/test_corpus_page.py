@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import clips
+import needs
 import numpy as np
 import pytest
 from page_rows import OF_VIDEOS, browsed, rows_of
@@ -74,6 +75,8 @@ def manifest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For a browser: where there is none, nothing is made."""
+    needs.browser()
     return corpus_of(tmp_path_factory.mktemp("played"), TIERS["recipe"], "a <script> b", "two")
 
 

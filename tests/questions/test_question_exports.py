@@ -143,10 +143,10 @@ def test_an_export_has_the_same_bytes_in_another_folder(corpus, tmp_path):
 
 def test_sixty_cells_make_sixty_tasks_of_one_file_of_questions(corpus, tmp_path):
     rows = [row for row in files.read_rows(videos_of(corpus), VIDEOS) if row.status == "complete" and row.severity == 1]
+    two = [row for row in rows if row.perturbation == "fog"][:2]  # each clip is encoded sixty times
     many = [
         replace(row, perturbation=f"kind_{number}", severity=severity)
-        for row in rows
-        if row.perturbation == "fog"
+        for row in two
         for number in range(12)
         for severity in range(1, 6)
     ]
@@ -158,7 +158,7 @@ def test_sixty_cells_make_sixty_tasks_of_one_file_of_questions(corpus, tmp_path)
     export("lmms_eval", manifest, tmp_path / "tasks")
     assert len(list((tmp_path / "tasks").glob("data_mlvp_kind_*.yaml"))) == 60
     lines = [json.loads(line) for line in (tmp_path / "tasks/questions.jsonl").read_text().splitlines()]
-    assert len(lines) == len(asked)
+    assert len(lines) == len(asked) >= 2 == len({row.item_id for row in asked})
     assert all(len(line["cells"]) == 60 for line in lines)
     assert len({str(sorted(line["cells"]["kind_0_1"])) for line in lines}) == 1  # readers want lines that are alike
 

@@ -125,11 +125,14 @@ def _bars(frame: pd.DataFrame, names: Sequence[str], wide: float) -> str:
 def _figure(wide: float, tall: float) -> Iterator[Any]:
     """A figure of a size in inches, in the style of all figures."""
     from matplotlib import rc_context  # late: it takes a second to load
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Plots
 
     with rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has the font
-        yield Plots(figsize=(wide, tall), layout="constrained")
+        figure = Plots(figsize=(wide, tall), dpi=72, layout="constrained")  # SVG's points
+        FigureCanvasSVG(figure)  # whose letters the layout measures
+        yield figure
 
 
 def _columns(labels: Iterable[str], wide: float) -> int:
@@ -144,6 +147,9 @@ def _legend(name: str) -> str:
 
 def _svg(figure: Any) -> str:
     svg = io.StringIO()
+    # Without a layout of its own, `savefig` would draw everything twice.
+    figure.get_layout_engine().execute(figure)
+    figure.set_layout_engine(None)
     figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return f"<svg {' '.join(svg.getvalue().partition('<svg')[2].split())}\n"
 

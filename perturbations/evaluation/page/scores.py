@@ -29,8 +29,8 @@ _COUNTS = ["queries", "missing_queries", "gallery", "gallery_mean"]
 
 def mean_of(scenarios: pd.DataFrame) -> pd.Series:
     """The weights of scenarios in a mean over perturbations of each one's mean over severities (MSRVTT-P, Sec. 4.3)."""
-    names = ["suite", "perturbation", "text_perturbation"]
-    keys = list(scenarios[names].itertuples(index=False, name=None))
+    names = ("suite", "perturbation", "text_perturbation")
+    keys = list(zip(*(scenarios[name] for name in names), strict=True))  # a page asks thousands of times
     sizes = Counter(keys)
     return pd.Series([1 / (len(sizes) * sizes[key]) for key in keys], scenarios.index)
 
@@ -175,6 +175,11 @@ class Scores:
         return np.asarray(ranks.any(axis=1))
 
     @cached_property
+    def listed(self) -> frozenset[str]:
+        """The hashes of the listed queries of its runs, where they are known."""
+        return frozenset(self.rows["listed_sha256"].dropna().unique())
+
+    @cached_property
     def tasks(self) -> list[tuple[Any, ...]]:
         """What the numbers of scenarios are of: what is perturbed, the sizes of galleries, and the listed queries."""
         listed = self.scenarios["queries"] + self.scenarios["missing_queries"]
@@ -252,8 +257,7 @@ def are_paired(models: Sequence[Scores], columns: Sequence[pd.Series | pd.DataFr
     if len(models) == 1:
         return True
     tasks = [{scores.tasks[at] for at in own.index} for scores, own in zip(models, columns, strict=True)]
-    hashes = {own for scores in models for own in scores.rows["listed_sha256"].dropna().unique()}
-    if any(own != tasks[0] for own in tasks) or len(hashes) > 1:
+    if any(own != tasks[0] for own in tasks) or len(frozenset().union(*(scores.listed for scores in models))) > 1:
         return False
     asked = [scores.asked for scores in models if scores.sampled]
     together, common = (np.count_nonzero(among.reduce(asked)) for among in (np.logical_or, np.logical_and))

@@ -250,8 +250,17 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Page:
 
 
 @pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The page of 2 methods and 3 models under one suite."""
+    folder = tmp_path_factory.mktemp("several")
+    paths = synthetic.write(folder, queries=40, methods=("none", "hatvtr"), suites=("mlvp",))
+    return page_of(folder, **paths)
+
+
+@pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Page:
-    """The page of 354 scenarios, 2 methods and 3 models."""
+    """The page of 354 scenarios, 2 methods and 3 models; ten seconds, for a browser to look at."""
+    needs.browser()
     folder = tmp_path_factory.mktemp("large")
     paths = synthetic.write(folder, queries=40, methods=("none", "hatvtr"))
     return page_of(folder, **paths)
@@ -278,25 +287,29 @@ def test_the_first_table_is_a_leaderboard_with_changes_and_intervals_of_its_mean
     assert few.text.count("<span class=lines>Small: change against no adaptation") == 1 < len(few.tables)
 
 
-def test_the_csv_holds_every_cell_of_every_table(few: Page, large: Page, report: Page) -> None:
-    for content in (few, large, report):
-        assert {name for name in content.cells if "each scenario" not in name} == set(content.tables)
-        for caption, table in content.tables.items():
-            first = next(place for place, line in enumerate(table) if line[0][0])  # the headings of columns
-            shown = [text for line in table[first + 1 :] for text, _ in line[1:]]
-            parts_of = [
-                (f"{cell['value']} ± {cell['std']}" if cell["std"] else cell["value"], cell["change"], cell["low"])
-                for cell in content.cells[caption]
-            ][-len(shown) :]  # the tables of several datasets may have one caption: the last is kept
-            assert [text.partition("|")[0].partition(" ±")[0] for text in shown] == [
-                value.partition(" ±")[0] for value, *_ in parts_of
-            ], caption
-            for text, (_, change, low) in zip(shown, parts_of, strict=True):
-                assert text.count("|") in (0, bool(change) + bool(low), 2 * bool(low)), (caption, text)
+def test_the_csv_holds_every_cell_of_every_table(few: Page, several: Page, report: Page) -> None:
+    for content in (few, several, report):
+        assert_the_csv_holds_every_cell(content)
 
 
-def test_what_the_results_depend_on_is_a_table_of_names_and_values(large: Page) -> None:
-    table = large.tables["what the results depend on"]
+def assert_the_csv_holds_every_cell(content: Page) -> None:
+    assert {name for name in content.cells if "each scenario" not in name} == set(content.tables)
+    for caption, table in content.tables.items():
+        first = next(place for place, line in enumerate(table) if line[0][0])  # the headings of columns
+        shown = [text for line in table[first + 1 :] for text, _ in line[1:]]
+        parts_of = [
+            (f"{cell['value']} ± {cell['std']}" if cell["std"] else cell["value"], cell["change"], cell["low"])
+            for cell in content.cells[caption]
+        ][-len(shown) :]  # the tables of several datasets may have one caption: the last is kept
+        assert [text.partition("|")[0].partition(" ±")[0] for text in shown] == [
+            value.partition(" ±")[0] for value, *_ in parts_of
+        ], caption
+        for text, (_, change, low) in zip(shown, parts_of, strict=True):
+            assert text.count("|") in (0, bool(change) + bool(low), 2 * bool(low)), (caption, text)
+
+
+def test_what_the_results_depend_on_is_a_table_of_names_and_values(several: Page) -> None:
+    table = several.tables["what the results depend on"]
     values = {line[0][0]: [text for text, _ in line[1:]] for line in table}
     assert values["settings: batch_size"] == ["16"] * 3
     assert values["tools: numpy"] == ["2.3"] * 3
@@ -336,6 +349,7 @@ window.onload = function () {{
 
 def test_it_fits_desktop_and_phone_and_a_heading_sorts(few: Page, large: Page, report: Page, tmp_path: Path) -> None:
     assert large.path.stat().st_size <= 2_000_000, "it can be sent by mail"
+    assert_the_csv_holds_every_cell(large)
     sizes = {390: 844, 1280: 900, 1920: 1080}
     looked = [(content, width) for content in (few, report) for width in sizes] + [(large, 390)]
     frame = '<iframe id="{0}" style="border:0;width:{0}px;height:{1}px" src="{2}"></iframe>'
