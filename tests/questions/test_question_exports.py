@@ -104,6 +104,16 @@ def test_a_task_per_cell_asks_every_question_whose_clip_is_there(moved, corpus):
     assert group == f"group: data_mlvp\ntask: {json.dumps([f'data_mlvp_{cell}' for cell in CELLS])}\n"
 
 
+def test_a_text_with_a_line_separator_is_one_line(moved):
+    questions = moved / "questions.jsonl"
+    lines = questions.read_text(encoding="utf-8").split("\n")
+    first = {**json.loads(lines[0]), "question": "Which\u2028one?\x85"}
+    questions.write_text("\n".join([json.dumps(first, ensure_ascii=False), *lines[1:]]), encoding="utf-8")
+    docs = utils_of(moved).docs_clean(None)
+    assert len(docs) == len(lines) - 1
+    assert docs[0]["options"] == first["options"]
+
+
 def test_neither_a_cell_nor_a_folder_reaches_the_prompt(moved):
     utils = utils_of(moved)
     prompts = {}
