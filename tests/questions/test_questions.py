@@ -195,6 +195,12 @@ def test_a_table_whose_answers_count_from_1_is_not_read_as_one_that_counts_from_
         ({"start_s": 5, "end_s": 2}, "not after its start"),
         ({"start_s": "soon"}, "not a number of seconds"),
         ({"video": "../v.mp4"}, "leaves"),
+        ({"question": "Which? " * 20_000}, "letters"),
+        ({"question": "\ud800"}, "lone surrogate"),
+        ({"question_id": "\ud800"}, "lone surrogate"),
+        ({"a": "\ud800"}, "lone surrogate"),
+        ({"category": "\ud800"}, "lone surrogate"),
+        ({"source": {"by": "\ud800"}}, "lone surrogate"),
     ],
 )
 def test_a_wrong_row_is_a_message_with_its_line_and_the_others_stay(tmp_path, changed, reason):
@@ -240,6 +246,12 @@ def test_texts_are_kept_as_they_are(tmp_path):
     text = "<b>Which</b>\nof the \u201ctwo\u201d? \u0414\u0430"
     (row,) = own(tmp_path, [{**ROW, "question": text, "a": "<script>"}]).questions
     assert (row.question, row.options[0]) == (text, "<script>")
+
+
+def test_further_columns_hold_what_json_can(tmp_path):
+    found = own(tmp_path, [{**ROW, "length": float("inf"), "parts": {"a": float("nan"), "b": 1}}])
+    assert not found.rejected
+    assert json.loads(found.questions[0].others) == {"length": None, "parts": {"a": None, "b": 1}}
 
 
 def test_questions_of_one_text_about_one_clip_are_one_caption(tmp_path):
