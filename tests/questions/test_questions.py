@@ -137,6 +137,20 @@ def test_perception_test_videos_are_cut_before_the_listed_frame(tmp_path):
     assert "video_3.mc_question[0]" in found.rejected[0].reason
 
 
+@pytest.mark.parametrize("frame", [float("nan"), float("inf"), 10**400, "900"])
+def test_a_video_of_perception_test_is_not_taken_whole_where_its_cut_is_no_number(tmp_path, frame):
+    path, cuts = tmp_path / "mc_question_valid.json", tmp_path / "cut_frame_mapping_valid.json"
+    question = {"id": 1, "question": "Where?", "options": ["left", "right"], "answer_id": 1}
+    question |= {"area": "", "reasoning": ""}
+    videos = {name: {"metadata": {"frame_rate": 30}, "mc_question": [question]} for name in ("cut", "whole", "empty")}
+    videos["empty"]["mc_question"] = ""
+    path.write_text(json.dumps(videos))
+    cuts.write_text(json.dumps({"cut": frame}))
+    found = listing(tmp_path, "perception_test", path, cut_frame_mapping=cuts)
+    assert [item.item_id for item in found.items] == ["whole"]
+    assert [entry.item_id for entry in found.rejected] == ["cut", "empty"]
+
+
 @pytest.mark.parametrize(
     ("changed", "answer"),
     [
