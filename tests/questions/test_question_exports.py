@@ -22,6 +22,7 @@ from perturbations.base.errors import ManifestError, OutputError
 from perturbations.cli.main import main
 from perturbations.manifest import files
 from perturbations.manifest.rows import CAPTIONS, QUESTIONS, SOURCES, TEXTS, VIDEOS, CaptionRow, QuestionRow
+from perturbations.questions import harnesses
 from perturbations.questions.answer_rows import ANSWER_RESULTS
 from perturbations.questions.table import sha256_of
 
@@ -225,6 +226,21 @@ def test_vlmevalkit_has_a_dataset_per_cell_whose_columns_come_back(corpus, tmp_p
     driver = (tmp_path / "out/ask.py").read_text()
     assert "perturbations" not in driver.replace("perturbations/", "")
     compile(driver, "ask.py", "exec")
+
+
+def test_pandas_reads_a_carriage_return_in_a_question(corpus, tmp_path, monkeypatch):
+    read = harnesses.read
+
+    def with_returns(request):
+        asked = read(request)
+        asked.rows = [replace(row, question=f"Mac\r{row.question}") for row in asked.rows]
+        return asked
+
+    monkeypatch.setattr(harnesses, "read", with_returns)
+    export("vlmevalkit", videos_of(corpus), tmp_path / "out", clean=True)
+    table = pd.read_csv(tmp_path / "out/data_mlvp_clean.tsv", sep="\t")
+    assert table["question"].str.startswith("Mac\r").all()
+    assert [*table["index"]] == [*range(len(table))]
 
 
 class VideoBase:
