@@ -18,6 +18,8 @@ from perturbations.datasets.parsing import Rows, json_list
 _SEGMENT_S = 5.0
 """Moments are segments of so many seconds; annotators saw 30 s of each video, six of them."""
 
+_MOST_SEGMENTS = 1_000_000
+
 
 class Didemo(Dataset):
     """The keys of `config.yaml`, with that of moments."""
@@ -68,7 +70,8 @@ def _agreed(times: object) -> tuple[int, int] | None:
     chosen = [
         (span[0], span[1])
         for span in (times if isinstance(times, list) else ())
-        if isinstance(span, list) and len(span) == 2 and all(type(place) is int and place >= 0 for place in span)
+        if isinstance(span, list) and len(span) == 2
+        if all(type(place) is int and 0 <= place < _MOST_SEGMENTS for place in span)
     ]
     return Counter(chosen).most_common(1)[0][0] if chosen else None
 

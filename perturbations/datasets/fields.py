@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 from perturbations.base.errors import AnnotationError, short
-from perturbations.datasets.listing import AnnotationPlace, Collector, at
+from perturbations.datasets.listing import AnnotationPlace, Collector, at, is_unicode
 from perturbations.datasets.parsing import Rows
 
 _LONGEST_S = 10_000_000.0
@@ -110,3 +110,32 @@ def seconds(value: object) -> float | None:
             f"{short(value)} is not a number of seconds, at most {_LONGEST_S:,.0f}: write 83.5, not 1:23.5"
         )
     return number
+
+
+_MOST_DEPTH, _MOST_TEXT = 16, 100_000
+
+
+def as_json(column: str, value: object, depth: int = 0) -> object:
+    """A value of a further column, as JSON can hold it; None where it is empty. Raises `ValueError`."""
+    if isinstance(value, str):
+        return checked_text(column, value) or None
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth == _MOST_DEPTH:
+        raise ValueError(f"the column {short(column)} is nested too deep")
+    if isinstance(value, list):
+        return [as_json(column, member, depth + 1) for member in value]
+    if isinstance(value, dict):
+        return {checked_text(column, key): as_json(column, own, depth + 1) for key, own in value.items()}
+    return str(value)  # a date of Parquet
+
+
+def checked_text(column: str, text: str) -> str:
+    """A text of a further column. Raises `ValueError` for one that a manifest cannot hold."""
+    if len(text) > _MOST_TEXT:
+        raise ValueError(f"the column {short(column)} holds {len(text):,} letters, more than {_MOST_TEXT:,}")
+    if not is_unicode(text):
+        raise ValueError(f"the column {short(column)} is not valid Unicode text: {short(text)} has a lone surrogate")
+    return text

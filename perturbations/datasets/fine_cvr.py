@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from perturbations.base.errors import AnnotationError
+from perturbations.base.errors import AnnotationError, short
 from perturbations.datasets import composed_table
 from perturbations.datasets.adapter_registry import Adapter, ComposedEntry, Dataset, annotations_of
 from perturbations.datasets.composed_table import QueryColumns, entries_of, item_of, table_rows
-from perturbations.datasets.fields import checked
+from perturbations.datasets.fields import checked, checked_all, text_of
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
 
 _COLUMNS = QueryColumns(query_id="id", source="video", instruction="text")
@@ -29,14 +29,25 @@ def entries(dataset: Dataset, collector: Collector) -> Iterator[ComposedEntry]:
     """A query per row of the queries; `video` is the name of its clip, which is in the corpus, too."""
     qrels, _ = further_files(dataset)
     targets: defaultdict[str, list[str]] = defaultdict(list)
-    for _, row in table_rows(qrels, ["query-id", "corpus-id", "score"]):
-        if isinstance(row, dict) and str(row.get("score")) not in ("0", "0.0", "None"):
-            targets[str(row["query-id"])].append(str(row["corpus-id"]))
+    pairs = ("query-id", "corpus-id")
+    for where, row in checked_all(qrels, table_rows(qrels, [*pairs, "score"]), pairs):
+        query, clip = (row[name] for name in pairs)
+        if _is_relevant(row.get("score"), f"{qrels}, {where}"):
+            targets[query].append(clip)
     rows = (
         (where, {**row, "targets": targets.get(str(row.get("id")), [])} if isinstance(row, dict) else row)
         for where, row in table_rows(annotations_of(dataset), ["id", "text", "video"])
     )
     return entries_of(rows, _COLUMNS, dataset, collector)
+
+
+def _is_relevant(score: object, place: str) -> bool:
+    """Whether a score is above 0; an empty one is not. Raises `AnnotationError` for what is no number."""
+    text = text_of(score).strip()
+    try:
+        return float(text or 0) > 0
+    except ValueError:
+        raise AnnotationError(f"{place}: the score is {short(text)}, not a number; above 0 a clip answers") from None
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain, islice
 
 from perturbations.base.errors import short
 from perturbations.datasets.adapter_registry import Adapter, ColumnsSection, Dataset, annotations_of, get, split_of
-from perturbations.datasets.fields import checked, seconds
-from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at, is_unicode
+from perturbations.datasets.fields import as_json, checked, checked_text, seconds
+from perturbations.datasets.listing import AnnotationPlace, Collector, Item, at
 from perturbations.datasets.parsing import Rows, columns_of, rows_of
 from perturbations.datasets.usual_columns import USUAL_NAMES, usual_form
 from perturbations.manifest.attributes import column_name
@@ -69,7 +68,7 @@ def add_rows(rows: Rows, columns: ColumnsSection, known: Sequence[str], collecto
             continue
         try:
             others = [name for name in row if name and name not in (*fields, *times)]
-            further = {column_name(_checked_text(name, name)): _as_json(name, row[name]) for name in others}
+            further = {column_name(checked_text(name, name)): as_json(name, row[name]) for name in others}
         except ValueError as error:
             collector.reject(where, item_id, str(error))
             continue
@@ -119,35 +118,6 @@ def _by_item(
         }
         for item_id in items
     }
-
-
-_MOST_DEPTH, _MOST_TEXT = 16, 100_000
-
-
-def _as_json(column: str, value: object, depth: int = 0) -> object:
-    """A value of a further column, as JSON can hold it; None where it is empty. Raises `ValueError`."""
-    if isinstance(value, str):
-        return _checked_text(column, value) or None
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if depth == _MOST_DEPTH:
-        raise ValueError(f"the column {short(column)} is nested too deep")
-    if isinstance(value, list):
-        return [_as_json(column, member, depth + 1) for member in value]
-    if isinstance(value, dict):
-        return {_checked_text(column, key): _as_json(column, own, depth + 1) for key, own in value.items()}
-    return str(value)  # a date of Parquet
-
-
-def _checked_text(column: str, text: str) -> str:
-    """A text of a further column. Raises `ValueError` for one that a manifest cannot hold."""
-    if len(text) > _MOST_TEXT:
-        raise ValueError(f"the column {short(column)} holds {len(text):,} letters, more than {_MOST_TEXT:,}")
-    if not is_unicode(text):
-        raise ValueError(f"the column {short(column)} is not valid Unicode text: {short(text)} has a lone surrogate")
-    return text
 
 
 _WAY_OUT = ". Name your own in the dataset's `columns`: {item_id: ..., caption: ...}"

@@ -178,8 +178,12 @@ def _sentences_by_split(videos: Iterable[object], sentences: Iterable[object]) -
     splits = {str(video.get("video_id")): video.get("split") for video in videos if isinstance(video, dict)}
     by_split: dict[str, list[tuple[AnnotationPlace, object]]] = {}
     for where, sentence in numbered("sentence", sentences):
-        split = splits.get(str(sentence.get("video_id"))) if isinstance(sentence, dict) else None
-        by_split.setdefault(split if isinstance(split, str) else "", []).append((where, sentence))
+        video = sentence.get("video_id") if isinstance(sentence, dict) else None
+        split = splits.get(str(video))
+        # What is of no video is rejected in whichever split is read.
+        own = [split] if isinstance(split, str) else [""] if video is not None else {*splits.values()}
+        for name in own:
+            by_split.setdefault(name if isinstance(name, str) else "", []).append((where, sentence))
     return dict(by_split)
 
 

@@ -7,6 +7,7 @@ each in one file of the repository only: scenarios that share videos, such as mi
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,10 +26,15 @@ from perturbations.manifest.companions import companion
 from perturbations.manifest.rows import COMPLETE, QUESTIONS, MultimodalRow, QuestionRow, TextRow, VideoRow
 from perturbations.text import tables
 
+_log = logging.getLogger("perturbations")
+
 _TASKS = "tasks.py"
 _DESCRIBED = "tasks.json"
 _SPLIT, _WITH_SOURCE = ("pool", "galleries"), "+source"
 """Manifests of a split, and what ends the name of a gallery that holds the query's own clip."""
+
+_SHOWN = 3
+"""Clips that a warning names."""
 
 _Caption = tuple[str, str, str]
 """The id of a caption, its text, and its item."""
@@ -53,15 +59,20 @@ def write_videos(request: Request) -> Exported:
     usable = {row.item_id for row in exported.sources if row.status == COMPLETE}
     texts = sorted((row.caption_id, row.text, row.item_id) for row in exported.captions if row.item_id in usable)
     captioned = {item_id for _, _, item_id in texts}
+    of_all = dict(exported.scenarios())
     chosen = {
         name: [clip for clip in clips if request.clean or clip.row.item_id in captioned]
-        for name, clips in exported.scenarios()
+        for name, clips in of_all.items()
     }
     if not any(clip.row.item_id in captioned for clips in chosen.values() for clip in clips):
         raise ManifestError(
             f"{request.manifest}: no clip has captions; the tasks need the dataset's captions.parquet and "
             "sources.parquet, beside the manifest or above it"
         )
+    every, used = ({clip.row.item_id for clips in own for clip in clips} for own in (of_all.values(), chosen.values()))
+    if lacking := sorted(every - used):
+        count, names = shown.plural(len(lacking), "clip"), "; ".join(shown.first_of([*map(short, lacking)], _SHOWN))
+        _log.warning("%s without a caption, which tasks need, left out: %s", count, names)
     export_folder.claim(exported)
     captions = request.data / "captions.parquet"
     write_texts(captions, ((caption_id, text) for caption_id, text, _ in texts))

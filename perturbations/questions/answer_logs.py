@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, cut, short
-from perturbations.datasets.fields import checked_all
+from perturbations.datasets.fields import checked_all, text_of
 from perturbations.datasets.parsing import Rows, json_list, numbered, rows_of, whole_json
+from perturbations.exports.export_names import CLEAN
 from perturbations.manifest.rows import QuestionRow
 from perturbations.questions.answer_rows import AnswerRow, CellKey
 from perturbations.questions.answering import LETTERS, parsed
@@ -119,7 +120,7 @@ def read(
                 notes[_STRANGE].append(f"{short(str(own.get('question_id', record.get('doc_id'))))} ({place})")
                 continue
             cell = _cell(own, of_file, named, log.path, place)
-            model = name or str(own.get("model") or "").strip() or log.model
+            model = name or text_of(own.get("model")).strip() or log.model
             if not model:
                 raise ConfigError(f"{place}: the log does not say its model: --model NAME={log.path}")
             response = _response(record, own)
@@ -227,13 +228,15 @@ def _of_lmms_eval(path: Path, records: Sequence[tuple[str, Record]]) -> _Log:
 
 def _of_table(path: Path, records: Sequence[tuple[str, Record]]) -> _Log:
     """A plain table, or one of VLMEvalKit: MODEL_DATASET with the column `prediction`."""
+    if not records:
+        raise AnnotationError(f"{path} has a header and no answer")
     names = {name for _, record in records[:1] for name in record}
     if not {"response", "prediction"} & names:
         raise AnnotationError(
             f"{path} has no column 'response' or 'prediction'; its columns are {short(sorted(names))}"
         )
     model, scores = "", dict[str, Any]()
-    if "prediction" in names and records:
+    if "prediction" in names:
         dataset = str(records[0][1].get("dataset_name") or "")
         model = path.stem.removesuffix(f"_{dataset}") if dataset else ""
         for other in path.parent.glob(f"{path.stem}_score.*"):
@@ -265,16 +268,17 @@ def _check_table(own: Record, questions: Questions, place: str) -> None:
 def _cell(own: Record, given: CellKey | None, named: Named, path: Path, place: str) -> CellKey:
     """What is perturbed, by the columns of a record, or else by what was given for its file. Raises `ConfigError`."""
     written: CellKey | None = None
-    if "perturbation" in own or "severity" in own or own.get("suite") == "clean":
-        number = str(own.get("severity") if own.get("severity") not in (None, "") else 0).strip()
+    if "perturbation" in own or "severity" in own or own.get("suite") == CLEAN:
+        suite, perturbation, number = (text_of(own.get(name)).strip() for name in ("suite", "perturbation", "severity"))
+        if not number and {suite, perturbation} <= {"", CLEAN}:
+            number = "0"
         if not re.fullmatch(r"[0-9]{1,4}(\.0)?", number):
-            raise ConfigError(f"{place}: the severity is a whole number, not {short(number)}")
+            raise ConfigError(f"{place}: the severity is a whole number, 0 of the clean clip, not {short(number)}")
         severity = int(float(number))
-        suite, perturbation = (str(own.get(name) or "").strip() for name in ("suite", "perturbation"))
-        written = CellKey(suite, perturbation, severity) if severity and suite != "clean" else CellKey()
+        written = CellKey(suite, perturbation, severity) if severity and suite != CLEAN else CellKey()
         written = written if written.suite else named(f"{perturbation}_{severity}")
-    elif own.get("cell"):
-        written = named(str(own["cell"]))
+    elif cell := text_of(own.get("cell")).strip():
+        written = named(cell)
     if written is None and given is None:
         raise ConfigError(f"{place}: the log does not say its cell: --cell fog_3={path}, or --cell clean={path}")
     if written is not None and given is not None and written[1:] != given[1:]:
@@ -283,8 +287,9 @@ def _cell(own: Record, given: CellKey | None, named: Named, path: Path, place: s
 
 
 def _given(named: Mapping[Path, _Value], path: Path) -> _Value | None:
-    """What was given for a file, or for a folder that it is in."""
-    return next((value for below, value in named.items() if path.resolve().is_relative_to(below.resolve())), None)
+    """What was given for a file, or for the nearest folder that it is in."""
+    around = {below.resolve(): value for below, value in named.items()}
+    return next((around[below] for below in (path.resolve(), *path.resolve().parents) if below in around), None)
 
 
 def _response(record: Record, own: Record) -> str:

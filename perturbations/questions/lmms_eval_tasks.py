@@ -25,7 +25,8 @@ def _docs(cell: str, dataset: Any) -> Any:
     """The questions that have a clip in this cell, in the file's order, each with that clip."""
     datasets: Any = import_module("datasets")  # of lmms-eval's environment
 
-    lines = (_FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    # By line feeds alone: a text may hold U+2028, at which `splitlines` would cut it.
+    lines = (_FOLDER / "questions.jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n")
     about = json.loads((_FOLDER / "cells.json").read_text(encoding="utf-8"))
     rows = []
     for question in map(json.loads, lines):

@@ -27,6 +27,8 @@ _log = logging.getLogger("perturbations")
 DRAWS = 10_000
 _AT_ONCE = 250
 _NORMAL = 1.959963984540054 + 0.8416212335729143  # of .05 on two sides, and a power of .8
+_FEWEST = 5
+"""Below so many videos nothing is significant at 5 % on one side: all signs are alike in 1 of 2**4 flips by chance."""
 BLANK = CellKey("controls", "blank", 1)
 
 _Truths = NDArray[np.bool_]
@@ -184,13 +186,16 @@ def _with_intervals(
     completed = []
     for at, row in enumerate(rows):
         low, high = _ends(accuracy[:, at])
+        if low == high and low in (0, 100):  # no answer varies: the exact interval, as of a recall
+            low, high = (100 * end for end in bootstrap.share_interval(low / 100, row.clusters))
         row = replace(row, accuracy_low=low, accuracy_high=high)
         if row.delta is not None:
             low, high = _ends(delta[:, at])
             row = replace(row, low=low, high=high, p_flip=(1 + int(farther[at])) / (draws + 1))
             if margin is not None:
                 inner = np.nanquantile(delta[:, at], (0.05, 0.95))  # two one-sided tests at 5 %
-                row = replace(row, equivalent=bool(-margin < inner[0] and inner[1] < margin))
+                is_within = bool(-margin < inner[0] and inner[1] < margin)
+                row = replace(row, equivalent=is_within and row.clusters >= _FEWEST)
             total = measured[at].sum(axis=1)
             # A share of what is not clearly there is no number.
             if total[4] > 0 and np.nanquantile(base[:, at], 0.025) > 0:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from perturbations.base.errors import short
 from perturbations.base.records import canonical
 from perturbations.base.storage import nfc
-from perturbations.datasets.fields import checked, list_in, seconds, text_of
+from perturbations.datasets.fields import as_json, checked, checked_text, list_in, seconds, text_of
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, AnnotationPlace, Collector, Item, at
 from perturbations.datasets.parsing import Rows
 from perturbations.manifest.rows import QuestionRow
@@ -119,10 +119,12 @@ def add_all(asked: Iterable[Entry], collector: Collector) -> None:
                 raise ValueError(f"answers count from 0, and those of this file from 1 ({from_one}): write letters")
             item = _item(entry, item_id, video, ending, text)
             answer = _chosen(reading, usual, options)
+            others = {name: as_json(name, value) for name, value in entry.more.items() if _text(value)}
+            for name, value in _texts(entry, text, options):
+                checked_text(name, value)
         except ValueError as error:
             collector.reject(entry.where, item_id, f"question {short(entry.question_id)}: {error}")
             continue
-        others = {name: value for name, value in entry.more.items() if _text(value)}
         places[entry.question_id] = entry.where
         texts[item_id].setdefault(text, entry.where)
         clips.setdefault(item_id, item)
@@ -206,6 +208,13 @@ def _say_once(line: str) -> None:
 
 def _text(value: object) -> str:
     return text_of(value).strip()
+
+
+def _texts(entry: Entry, question: str, options: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The texts of a question that a manifest is to hold, each with its column."""
+    yield from (("question_id", entry.question_id), ("question", question), *(("options", text) for text in options))
+    yield from ((name, _text(getattr(entry, name))) for name in ("category", "subcategory", "cluster"))
+    yield from ((name, name) for name in entry.more)
 
 
 def _question(value: object) -> str:

@@ -67,7 +67,9 @@ def _table(asked: harnesses.AskedCorpus, name: str, dataset: str) -> str:
         for index, (row, text, clip, path) in enumerate(asked.asked(name))
     ]
     buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, rows[0] if rows else ["index"], delimiter="\t", lineterminator="\n")
+    # All texts in quotes: pandas ends a line at a bare carriage return, which `csv` does not quote.
+    names = rows[0] if rows else ["index"]
+    writer = csv.DictWriter(buffer, names, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writeheader()
     writer.writerows(rows)
     return buffer.getvalue()

@@ -86,15 +86,18 @@ def samples_for(rows: int) -> int:
     return max(_SAMPLES, math.ceil(rows / (2 * _TAILS[0])))
 
 
-def separable(differences: Samples) -> NDArray[np.bool_]:
+def separable(differences: Samples, units: int | None = None) -> NDArray[np.bool_]:
     """Which of several differences are off zero, at 5 % for all of them together, bool (differences,).
 
     Holm's correction (Scand. J. Statist. 6, 1979) of two-sided p-values: twice the share of resamples (differences x
     samples) on the other side of zero, at least one over their number. A difference with a NaN is not off zero.
+    `units` is how many queries, or clusters of them, are drawn. Where few are, none of their resamples may be on the
+    other side; then a p-value is that of as many signs that are alike by chance, 2 / 2 ** units.
     """
     count, samples = differences.shape
     tails = np.minimum((differences <= 0).mean(axis=1), (differences >= 0).mean(axis=1))
-    values = np.where(np.isfinite(differences).all(axis=1), np.maximum(2 * tails, 1 / samples), 1.0)
+    least = max(1 / samples, 0.0 if units is None else 2.0 ** (1 - units))
+    values = np.where(np.isfinite(differences).all(axis=1), np.maximum(2 * tails, least), 1.0)
     order = np.argsort(values, kind="stable")
     apart = np.zeros(count, np.bool_)
     apart[order] = np.logical_and.accumulate(values[order] <= 2 * _TAILS[0] / np.arange(count, 0, -1))

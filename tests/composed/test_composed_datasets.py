@@ -76,6 +76,7 @@ def test_didemos_moments_are_those_that_most_annotators_chose(tmp_path: Path) ->
     rows = [
         {"video": "a.mov", "description": " a dog runs ", "annotation_id": 7, "times": [[4, 4], [1, 2], [1, 2]]},
         {"video": "a.mov", "description": "a dog sits", "annotation_id": 8, "times": []},
+        {"video": "a.mov", "description": "a dog eats", "annotation_id": 9, "times": [[0, 10**400]]},
     ]
     path.write_text(json.dumps(rows))
     settings = {"adapter": "didemo", "annotations": str(path), "videos": str(tmp_path)}
@@ -83,7 +84,7 @@ def test_didemos_moments_are_those_that_most_annotators_chose(tmp_path: Path) ->
     listing = items.read("mine", parse(moments).datasets["mine"])
     (moment,) = listing.items
     assert (moment.item_id, moment.texts, moment.start_s, moment.end_s) == ("a.mov_7", ("a dog runs",), 5.0, 15.0)
-    assert [entry.item_id for entry in listing.rejected] == ["a.mov_8"]
+    assert [entry.item_id for entry in listing.rejected] == ["a.mov_8", "a.mov_9"]
     sources.check(parse(moments), "mine")
     with pytest.raises(ConfigError, match="`moments: true`"):
         sources.check(parse(settings), "mine")

@@ -197,6 +197,17 @@ def test_figures_of_a_set_are_those_of_plain_arithmetic(name: str, tmp_path: Pat
     assert [item.item_id for item in listing.items] == [clip.clip_id for clip in split.pool]
 
 
+@pytest.mark.parametrize("score", [-1.0, 0.0, float("nan"), None])
+def test_only_a_score_above_0_answers_in_fine_cvr(tmp_path: Path, score: float | None) -> None:
+    settings = settings_of("fine_cvr", tmp_path)
+    split = split_of(settings)
+    answers = pq.read_table(tmp_path / "qrels.parquet").to_pylist()
+    rows = [{**row, "score": 1.0} for row in answers] + [{**answers[0], "corpus-id": CLIPS[-1], "score": score}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "qrels.parquet")
+    again = split_of(settings)
+    assert [query.targets for query in again.queries] == [query.targets for query in split.queries]
+
+
 def test_a_planted_ranking_gives_each_figure(tmp_path: Path) -> None:
     """The query's own clip first, a target second and fourth, of five."""
     split = split_of(settings_of("fine_cvr", tmp_path))

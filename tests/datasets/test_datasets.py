@@ -115,6 +115,11 @@ def test_msrvtts_official_json_has_its_sentences_by_the_splits_of_their_videos(
         assert {item.item_id: item.texts for item in listing.items} == texts
         assert all((item.start_s, item.files[0]) == (None, f"{item.item_id}.mp4") for item in listing.items)
         assert adapter_registry.split_of(config) == (key or "test")
+    damaged = info | videodatainfo("test", "train")
+    damaged["sentences"] += [None, {"caption": "of no video"}]
+    listing = reading.read("d", dataset(tmp_path, adapter, json.dumps(damaged), "a.json", **columns))
+    assert [item.item_id for item in listing.items] == ["video0"]
+    assert len(listing.rejected) == 2
     with pytest.raises(AnnotationError, match="entries below 'train', 'validate', none below 'test'"):
         reading.read(
             "d", dataset(tmp_path, adapter, json.dumps(videodatainfo("train", "validate")), "a.json", **columns)

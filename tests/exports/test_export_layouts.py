@@ -29,7 +29,7 @@ from perturbations.cli.main import main
 from perturbations.corpus import verification
 from perturbations.exports import export_folder, export_names, export_registry, webdataset
 from perturbations.manifest import files
-from perturbations.manifest.rows import MIXES, MULTIMODAL, QRELS, SOURCES, TEXTS, VIDEOS
+from perturbations.manifest.rows import CAPTIONS, MIXES, MULTIMODAL, QRELS, SOURCES, TEXTS, VIDEOS
 
 
 @pytest.fixture
@@ -210,6 +210,17 @@ def test_what_is_needed_and_not_there_is_named(tree: Path, tmp_path: Path) -> No
         with pytest.raises(ManifestError, match=r"no sources\.parquet beside or above"):
             export(form, manifest, tmp_path / "out", what, clean=form == "hub")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_clip_without_a_caption_is_named_where_tasks_need_one(
+    tree: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tree / "manifests/data/captions.parquet"
+    rows, about = files.read_rows(path, CAPTIONS), files.read_metadata(path)
+    lacking = rows[0].item_id
+    files.write(path, CAPTIONS, [row for row in rows if row.item_id != lacking], {"root": about["root"]})
+    export("mteb", videos_of(tree), tmp_path / "out")
+    assert f"1 clip without a caption, which tasks need, left out: {lacking!r}" in caplog.text
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------

@@ -250,6 +250,19 @@ def test_a_margin_says_which_drops_are_smaller(table, tmp_path):
     assert results.loc[("foggy", *CLEAN)]["equivalent"] is None
 
 
+@pytest.mark.parametrize(("videos", "shown"), [(1, False), (4, False), (40, True)])
+def test_a_few_videos_show_no_equivalence_and_no_certain_accuracy(table, tmp_path, videos, shown):
+    rows = files.read_rows(table, QUESTIONS)
+    chosen = [row for row in rows if row.cluster in sorted({row.cluster for row in rows})[:videos]]
+    log = logged(tmp_path / "log.csv", chosen, {"m": oracle}, [CLEAN, FOG_3])
+    results = scored(table, log, words=["--margin", "8"])
+    row = results.loc[("m", *FOG_3)]
+    assert row["clusters"] == videos
+    assert row["equivalent"] is shown
+    assert row["accuracy_high"] == 100
+    assert row["accuracy_low"] == pytest.approx(100 * 0.025 ** (1 / videos))
+
+
 # --- one parser ----------------------------------------------------------------------------------------------------
 
 OPTIONS = ["a red car", "a blue car", "2"]
@@ -442,6 +455,26 @@ def test_a_question_that_is_answered_twice_is_an_error_unless_both_say_the_same(
     assert scored(table, first, words=["--model", f"n={other}"], out="apart").loc[("n", *CLEAN)]["n"] == 1
 
 
+def test_the_nearest_folder_says_the_cell_and_the_model(table, tmp_path):
+    rows = files.read_rows(table, QUESTIONS)
+    for place, answer in (("logs", oracle), ("logs/fog", lambda row, cell: wrong(row)), ("logs/n", oracle)):
+        (tmp_path / place).mkdir()
+        lines = [{"question_id": row.question_id, "filtered_resps": answer(row, None)} for row in rows]
+        (tmp_path / place / "1_samples_t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    cells = ["--cell", f"clean={tmp_path}/logs", "--cell", f"mlvp/fog_3={tmp_path}/logs/fog"]
+    models = ["--model", f"m={tmp_path}/logs", "--model", f"n={tmp_path}/logs/n"]
+    results = scored(table, tmp_path / "logs", words=[*cells, *models])
+    assert results["accuracy"].to_dict() == {("m", *CLEAN): 100, ("m", *FOG_3): 0, ("n", *CLEAN): 100}
+
+
+def test_empty_fields_of_a_spreadsheet_are_empty(table, tmp_path):
+    (row, *_) = files.read_rows(table, QUESTIONS)
+    line = {"question_id": row.question_id, "response": letters(row), "model": "m"}
+    empty = dict.fromkeys(("suite", "perturbation", "severity"), float("nan"))
+    (tmp_path / "log.jsonl").write_text(json.dumps(line | empty))
+    assert list(scored(table, tmp_path / "log.jsonl").index) == [("m", *CLEAN)]
+
+
 def test_strange_answers_are_counted_and_shown_once(table, tmp_path, caplog):
     rows = files.read_rows(table, QUESTIONS)
     odd = [
@@ -471,7 +504,9 @@ def test_strange_answers_are_counted_and_shown_once(table, tmp_path, caplog):
     ("text", "message"),
     [
         ("question_id,model,answer\n1,m,A\n", "no column 'response'"),
+        ("question_id,model,response\n", "a header and no answer"),
         ("question_id,model,response\nq000-shape,m,A\n", "--cell fog_3="),
+        ("question_id,response,suite,perturbation,model\nq000-shape,A,mlvp,fog,m\n", "the severity is a whole number"),
         ("question_id,response,suite,perturbation,severity\nq000-shape,A,mlvp,fog,3\n", "--model NAME="),
         ("question_id,response,suite,perturbation,severity,model\nq000-shape,A,mlvp,fog,high,m\n", "not 'high'"),
         ("question_id,response,suite,perturbation,severity,model\nq000-shape,A,mlvp,fog,3,m,x\n", "in quotes"),

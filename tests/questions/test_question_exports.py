@@ -22,6 +22,7 @@ from perturbations.base.errors import ManifestError, OutputError
 from perturbations.cli.main import main
 from perturbations.manifest import files
 from perturbations.manifest.rows import CAPTIONS, QUESTIONS, SOURCES, TEXTS, VIDEOS, CaptionRow, QuestionRow
+from perturbations.questions import harnesses
 from perturbations.questions.answer_rows import ANSWER_RESULTS
 from perturbations.questions.table import sha256_of
 
@@ -102,6 +103,16 @@ def test_a_task_per_cell_asks_every_question_whose_clip_is_there(moved, corpus):
             assert Path(visual).is_relative_to(moved)
     group = (moved / "data_mlvp.yaml").read_text()
     assert group == f"group: data_mlvp\ntask: {json.dumps([f'data_mlvp_{cell}' for cell in CELLS])}\n"
+
+
+def test_a_text_with_a_line_separator_is_one_line(moved):
+    questions = moved / "questions.jsonl"
+    lines = questions.read_text(encoding="utf-8").split("\n")
+    first = {**json.loads(lines[0]), "question": "Which\u2028one?\x85"}
+    questions.write_text("\n".join([json.dumps(first, ensure_ascii=False), *lines[1:]]), encoding="utf-8")
+    docs = utils_of(moved).docs_clean(None)
+    assert len(docs) == len(lines) - 1
+    assert docs[0]["options"] == first["options"]
 
 
 def test_neither_a_cell_nor_a_folder_reaches_the_prompt(moved):
@@ -215,6 +226,21 @@ def test_vlmevalkit_has_a_dataset_per_cell_whose_columns_come_back(corpus, tmp_p
     driver = (tmp_path / "out/ask.py").read_text()
     assert "perturbations" not in driver.replace("perturbations/", "")
     compile(driver, "ask.py", "exec")
+
+
+def test_pandas_reads_a_carriage_return_in_a_question(corpus, tmp_path, monkeypatch):
+    read = harnesses.read
+
+    def with_returns(request):
+        asked = read(request)
+        asked.rows = [replace(row, question=f"Mac\r{row.question}") for row in asked.rows]
+        return asked
+
+    monkeypatch.setattr(harnesses, "read", with_returns)
+    export("vlmevalkit", videos_of(corpus), tmp_path / "out", clean=True)
+    table = pd.read_csv(tmp_path / "out/data_mlvp_clean.tsv", sep="\t")
+    assert table["question"].str.startswith("Mac\r").all()
+    assert [*table["index"]] == [*range(len(table))]
 
 
 class VideoBase:

@@ -137,6 +137,20 @@ def test_perception_test_videos_are_cut_before_the_listed_frame(tmp_path):
     assert "video_3.mc_question[0]" in found.rejected[0].reason
 
 
+@pytest.mark.parametrize("frame", [float("nan"), float("inf"), 10**400, "900"])
+def test_a_video_of_perception_test_is_not_taken_whole_where_its_cut_is_no_number(tmp_path, frame):
+    path, cuts = tmp_path / "mc_question_valid.json", tmp_path / "cut_frame_mapping_valid.json"
+    question = {"id": 1, "question": "Where?", "options": ["left", "right"], "answer_id": 1}
+    question |= {"area": "", "reasoning": ""}
+    videos = {name: {"metadata": {"frame_rate": 30}, "mc_question": [question]} for name in ("cut", "whole", "empty")}
+    videos["empty"]["mc_question"] = ""
+    path.write_text(json.dumps(videos))
+    cuts.write_text(json.dumps({"cut": frame}))
+    found = listing(tmp_path, "perception_test", path, cut_frame_mapping=cuts)
+    assert [item.item_id for item in found.items] == ["whole"]
+    assert [entry.item_id for entry in found.rejected] == ["cut", "empty"]
+
+
 @pytest.mark.parametrize(
     ("changed", "answer"),
     [
@@ -195,6 +209,12 @@ def test_a_table_whose_answers_count_from_1_is_not_read_as_one_that_counts_from_
         ({"start_s": 5, "end_s": 2}, "not after its start"),
         ({"start_s": "soon"}, "not a number of seconds"),
         ({"video": "../v.mp4"}, "leaves"),
+        ({"question": "Which? " * 20_000}, "letters"),
+        ({"question": "\ud800"}, "lone surrogate"),
+        ({"question_id": "\ud800"}, "lone surrogate"),
+        ({"a": "\ud800"}, "lone surrogate"),
+        ({"category": "\ud800"}, "lone surrogate"),
+        ({"source": {"by": "\ud800"}}, "lone surrogate"),
     ],
 )
 def test_a_wrong_row_is_a_message_with_its_line_and_the_others_stay(tmp_path, changed, reason):
@@ -240,6 +260,12 @@ def test_texts_are_kept_as_they_are(tmp_path):
     text = "<b>Which</b>\nof the \u201ctwo\u201d? \u0414\u0430"
     (row,) = own(tmp_path, [{**ROW, "question": text, "a": "<script>"}]).questions
     assert (row.question, row.options[0]) == (text, "<script>")
+
+
+def test_further_columns_hold_what_json_can(tmp_path):
+    found = own(tmp_path, [{**ROW, "length": float("inf"), "parts": {"a": float("nan"), "b": 1}}])
+    assert not found.rejected
+    assert json.loads(found.questions[0].others) == {"length": None, "parts": {"a": None, "b": 1}}
 
 
 def test_questions_of_one_text_about_one_clip_are_one_caption(tmp_path):

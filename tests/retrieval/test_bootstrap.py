@@ -290,6 +290,14 @@ def test_many_methods_are_compared_with_holms_correction() -> None:
     assert separable(np.array([[np.nan] * 9 + [1.0]])).tolist() == [False]
 
 
+@pytest.mark.parametrize(("queries", "expected"), [(1, ["", ""]), (5, ["", ""]), (6, ["best", "second"])])
+def test_what_a_few_queries_show_is_not_significant(tmp_path: Path, queries: int, expected: list[str]) -> None:
+    """All resamples of one query agree; so many signs are alike by chance in 2 of 2**5 and of 2**6 draws."""
+    models: dict[str, Hits] = {"A": {"clean": [True] * queries}, "B": {"clean": [False] * queries}}
+    assert marks_in(page_of_hits(tmp_path, models), "clean") == expected
+    assert separable(np.ones((1, 1000)), queries).tolist() == [queries > 5]
+
+
 @pytest.mark.parametrize("rows", [3, 52, 100])
 def test_a_best_row_of_many_can_be_marked(rows: int) -> None:
     values = np.full((rows, 1 + samples_for(rows)), 10.0)

@@ -257,6 +257,9 @@ def _answered(
     if lacking := [name for name, own in zip(held.ids, targets, strict=True) if not own]:
         text = f"{items.path} has no answer to the queries {_some(lacking)} of {held.path}; they count as missing"
         warned["answers"].append(text)
+    if choices is not None and (single := [held.ids[row] for row in kept if len(choices[held.ids[row]]) == 1]):
+        text = f"the queries {_some(single)} choose among one item: they are right, whatever the model"
+        warned["choices"].append(text)
     if len(items.ids) == 1:
         warned["gallery"].append(f"{items.path} is a gallery of one item: every rank is 1, whatever the model")
     own_ids = tuple(held.ids[row] for row in kept)

@@ -75,7 +75,7 @@ def _of_methods(scores: Scores, column: pd.Series, baseline: Estimate) -> Iterat
     else:
         yield "No method has a higher R@1."
     if scores.sampled:
-        apart = separable(np.stack([change[1:] for change in changes.values()]))
+        apart = separable(np.stack([change[1:] for change in changes.values()]), scores.units(column))
         sure = [name for name, is_apart in zip(changes, apart, strict=True) if is_apart]
         better, worse = (method_labels(name for name in sure if sign * changes[name][0] > 0) for sign in (1, -1))
         yield (

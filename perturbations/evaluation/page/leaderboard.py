@@ -203,7 +203,8 @@ def _compared(models: Sequence[Scores], columns: Sequence[pd.Series], metric: st
     drawn = max(own.shape[1] for own in competing)
     padded = [np.pad(own, ((0, 0), (0, drawn - own.shape[1])), constant_values=np.nan) for own in competing]
     compared = np.concatenate(padded)
-    best = marks(np.abs(compared) if metric in NEAR_ZERO else compared, form, lower=metric in _LOWER)
+    units = min(scores.units(column) for scores, column in present)
+    best = marks(np.abs(compared) if metric in NEAR_ZERO else compared, form, lower=metric in _LOWER, units=units)
     return [cell._replace(mark=mark) for cell, mark in zip(cells, best, strict=True)]
 
 

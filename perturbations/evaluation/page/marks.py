@@ -33,12 +33,13 @@ def ends_of(span: IntervalSpan | None, form: str) -> dict[str, float | None]:
     return dict(zip(("low", "high"), span, strict=True)) if span and is_seen(form, *span) else {}
 
 
-def marks(estimates: Estimate, form: str = ".1f", *, lower: bool = False) -> list[str]:
+def marks(estimates: Estimate, form: str = ".1f", *, lower: bool = False, units: int | None = None) -> list[str]:
     """The mark of each value of a column (methods, 1 or more): "best", "second", "tie", or "".
 
     With resamples, the best one is "best" if its difference to every other one is off zero, with Holm's correction;
     otherwise it is a "tie", and so are those it cannot be separated from. Without, the best value is "best". Values
-    with the same text are ties; no value is marked where all texts are the same, or all are ties.
+    with the same text are ties; no value is marked where all texts are the same, or all are ties. `units` is as
+    `separable` has it.
     """
     values = estimates[:, 0]
     texts = ["" if value != value else number(value, form) for value in values]
@@ -50,7 +51,7 @@ def marks(estimates: Estimate, form: str = ".1f", *, lower: bool = False) -> lis
     inseparable = {leader}
     if estimates.shape[1] > 1:  # what has no resamples is not separable
         others = [place for place in present if place != leader]
-        apart = separable(estimates[leader, 1:] - estimates[others, 1:])
+        apart = separable(estimates[leader, 1:] - estimates[others, 1:], units)
         inseparable |= {place for place, is_apart in zip(others, apart, strict=True) if not is_apart}
         inseparable |= {place for place in others if texts[place] == texts[leader]}
     if len(inseparable) == len(present):

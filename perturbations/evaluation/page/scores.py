@@ -111,11 +111,14 @@ class Scores:
         span = span_of(estimate)
         if span is None or span not in ((0, 0), (100, 100)) or metric not in _DRAWN:
             return span
-        queries = self.scenarios["queries"].loc[column.index].min()
-        low, high = share_interval(
-            span[0] / 100, min(int(queries), np.unique(self._drawn_queries.clips[self.asked]).size)
-        )
+        low, high = share_interval(span[0] / 100, self.units(column))
         return 100 * low, 100 * high
+
+    def units(self, column: pd.Series | pd.DataFrame) -> int:
+        """How many queries, or clips with their captions, a column's numbers are of at least."""
+        queries = self.scenarios["queries"].reindex(column.index).min()
+        clips = int(np.unique(self._drawn_queries.clips[self.asked]).size)
+        return clips if queries != queries else min(int(queries), clips)
 
     @cached_property
     def collapsed(self) -> frozenset[str]:

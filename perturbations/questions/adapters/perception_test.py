@@ -54,6 +54,8 @@ def _rows(
     for video, own in videos.items():
         try:
             questions, end_s = own["mc_question"], _end_s(cuts.get(video), own.get("metadata"))
+            if not isinstance(questions, list):
+                raise TypeError
             for place, row in enumerate(questions):
                 whole = {"video": video, "end_s": end_s, **row} if isinstance(row, dict) else row
                 yield f"{video}.mc_question[{place}]", whole
@@ -62,14 +64,18 @@ def _rows(
             collector.reject_malformed(f"video {short(video)}", video, reason)
 
 
+_MOST = 1e9
+"""Of frames, and of frames per second; a NaN is no number of frames."""
+
+
 def _end_s(frame: object, about: object) -> float | None:
     """The time half a frame before the first frame that is cut off; None where nothing is. Raises `ValueError`."""
     if frame is None or (isinstance(frame, int | float) and frame <= 0):
         return None
     rate = about.get("frame_rate") if isinstance(about, dict) else None
-    if not isinstance(frame, int | float) or not isinstance(rate, int | float) or not rate > 0:
-        raise ValueError(f"it is to be cut before frame {short(frame)}, at a frame rate of {short(rate)}")
-    return (frame - 0.5) / rate
+    if isinstance(frame, int | float) and isinstance(rate, int | float) and frame <= _MOST and 0 < rate <= _MOST:
+        return (frame - 0.5) / rate
+    raise ValueError(f"it is to be cut before frame {short(frame)}, at a frame rate of {short(rate)}")
 
 
 ADAPTER = Adapter(

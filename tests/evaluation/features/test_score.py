@@ -295,6 +295,13 @@ def test_mistakes_are_named(
     assert not Path("out").exists()
 
 
+def test_a_choice_among_one_item_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    chosen = [(name, item) for name in IDS for item in IDS if name != IDS[0] or item == name]
+    feature_sets.write_answers(Path("choices.csv"), chosen)
+    assert called("--choices", "choices.csv") == 0
+    assert f"the queries '{IDS[0]}' choose among one item: they are right, whatever the model" in caplog.text
+
+
 def test_queries_without_an_answer_are_missing_and_a_gallery_of_one_is_named(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
