@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     from perturbations.corpus.plan import recipe, tiers
     from perturbations.corpus.render import clean_clips
     from perturbations.corpus.store import stored_clip
-    from perturbations.models.guides.backends import STAND_IN, has_stand_in
+    from perturbations.models.guides.backend_settings import STAND_IN, has_stand_in
 
     if options.output.suffix != ".mp4":
         raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
