@@ -1,16 +1,23 @@
-"""Similarities of captions to their perturbed forms, each computed once per job.
+"""The fidelity gate of captions: draw a caption again until its embedding is similar enough to the original's.
 
-The severities of a perturbation draw much the same texts, and every perturbation compares with the same originals.
+A similarity is computed once per job, because the severities of a perturbation draw much the same texts, and every
+perturbation compares with the same originals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.models.text_similarity import SentenceEncoder
+
+TRIES = 100
+"""The most draws of the fidelity gate per caption."""
+
+GateOutcome = tuple[str, float | None, int, bool]
+"""The accepted text, or the last try when none was; its similarity, None without a gate; the attempts; accepted?"""
 
 _DIGITS = 4
 """Similarities are rounded to so many; the rounded value is compared with the threshold and reported."""
@@ -48,3 +55,36 @@ class Similarities:
         if len(self._originals) < _MOST:
             self._originals |= {old: vectors[old] for old, _ in missing}
         return cosines
+
+
+def first_accepted(
+    originals: Sequence[str], draws: Sequence[Callable[[], str]], similarities: Similarities, tries: int
+) -> list[GateOutcome]:
+    """The fidelity gate: for each caption, the first of at most `tries` drawn texts that is similar enough to it.
+
+    It draws again until the caption keeps its topic (Qiu et al., App. 5.3). Embeddings say what a sentence is about and
+    hardly what it claims: a negation passes more often than not (docs/measurements/captions.md).
+    Each round judges together the captions that still wait. A caption's outcome does not depend on the others, as long
+    as its embedding does not.
+
+    Args:
+        originals: the clean captions.
+        draws: for each caption, a function that draws the next perturbed text.
+        similarities: the judge, and its threshold.
+        tries: the largest number of draws per caption.
+    """
+    judged: list[dict[str, float]] = [{text: 1.0} for text in originals]
+    outcomes: dict[int, GateOutcome] = {}
+    waiting = list(range(len(originals)))
+    for attempt in range(1, tries + 1):
+        drawn = {at: draws[at]() for at in waiting}
+        new = [at for at in waiting if drawn[at] not in judged[at]]
+        for at, similarity in zip(new, similarities.of([(originals[at], drawn[at]) for at in new]), strict=True):
+            judged[at][drawn[at]] = similarity
+        for at in waiting:
+            similarity = judged[at][drawn[at]]
+            outcomes[at] = drawn[at], similarity, attempt, similarity >= similarities.threshold
+        waiting = [at for at in waiting if not outcomes[at][-1]]
+        if not waiting:
+            break
+    return [outcomes[at] for at in range(len(originals))]

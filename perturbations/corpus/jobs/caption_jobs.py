@@ -14,7 +14,7 @@ from perturbations.base.errors import BackendError, ManifestError, ToolError
 from perturbations.base.progress import log_kept, logged
 from perturbations.base.records import digest
 from perturbations.corpus.captions import mixes, pipeline
-from perturbations.corpus.captions.similarities import Similarities
+from perturbations.corpus.captions.fidelity_gate import Similarities
 from perturbations.corpus.comparability import verdict
 from perturbations.corpus.jobs.job_metadata import check_failures, provenance
 from perturbations.corpus.plan import clip_lists
