@@ -24,7 +24,7 @@ from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical
 from perturbations.config import named_paths
 from perturbations.config.sections import Config
-from perturbations.corpus.plan import clip_lists, items, resources
+from perturbations.corpus.plan import clip_lists, items, resources, video_files
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.datasets import adapter_registry as datasets
 from perturbations.datasets.listing import Listing, Rejected
@@ -146,10 +146,12 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
     num_captions, num_listed = _write_captions(config, collection, listing), len(listing.items) + len(unusable)
     missing: list[Rejected] = []
     if drawn := datasets.get(dataset.adapter).synthetic:
-        clips = [items.clip(item, dataset, str(work / "videos" / f"{item.item_id}.mp4")) for item in listing.items]
+        clips = [
+            video_files.clip(item, dataset, str(work / "videos" / f"{item.item_id}.mp4")) for item in listing.items
+        ]
         largest: resources.ClipSize = (drawn[0] * drawn[1], drawn[2])
     else:
-        clips, missing = items.locate(dataset, listing)
+        clips, missing = video_files.locate(dataset, listing)
         largest = resources.largest(clips)
     del listing
     size = config.shard_size or derived_size(num_listed)
