@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         donors="--donors",
     )
     source = clean_clips.source_with_facts(job_recipe, *rows_from(options))
-    measured = stored_clip.produce(job_recipe, source, options.output)
+    measured = stored_clip.make_clip(job_recipe, source, options.output)
     decibel = measured["storage_psnr_db"]
     lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
     frames, megabytes = shown.plural(measured["stored_frames"], "frame"), measured["bytes"] / 1e6

@@ -17,7 +17,7 @@ _RetriedRow = tuple[str, Path, Path]
 """A row that is retried, in words; its part, and the manifest that the part is merged into."""
 
 
-def find(
+def quarantined_rows(
     root: Path,
     *,
     datasets: Collection[str] = (),
@@ -48,7 +48,7 @@ def find(
     return lines
 
 
-def forget(root: Path, rows: Collection[_RetriedRow]) -> None:
+def delete_parts(root: Path, rows: Collection[_RetriedRow]) -> None:
     """Delete the parts and their merged manifests: Snakemake makes no part again while its manifest exists.
 
     Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock.

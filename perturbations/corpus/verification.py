@@ -262,7 +262,7 @@ def _rendered_problem(root: Path, row: VideoRow, tick: Tick) -> str:
             target = Path(folder) / f"again{stored_clip.extension(wanted) or ''}"
             (Path(folder) / "shared").mkdir()
             source = replace(source, scratch=Path(folder) / "shared" if row.cut else None)
-            measured = stored_clip.produce(wanted, source, target, tick, with_sound=False)
+            measured = stored_clip.make_clip(wanted, source, target, tick, with_sound=False)
     except (MediaError, ManifestError) as error:
         return f"it cannot be made again: {error}"
     return "" if measured["frames_sha256"] == row.frames_sha256 else f"{AGAIN}its frames are others"

@@ -52,7 +52,7 @@ Blocks = Iterable[tuple[slice, NDArray[Any]]]
 """Rows of a matrix of scores, queries x items, part by part."""
 
 
-def measured(
+def result_of_scores(
     run: Run,
     query_ids: Sequence[str],
     item_ids: Sequence[str],

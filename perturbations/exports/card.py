@@ -68,7 +68,7 @@ def language(corpus: ExportedCorpus) -> str | None:
     return corpus.about.get("language")
 
 
-def lost(corpus: ExportedCorpus) -> str:
+def left_out_sentence(corpus: ExportedCorpus) -> str:
     """What was left out, in a sentence without its end; empty where all is there."""
     count = len(corpus.left_out)
     return f"{shown.plural(count, corpus.in_words('clip'))} {'was' if count == 1 else 'were'} left out" if count else ""
@@ -94,7 +94,7 @@ def finish(
         counted = f"{clips} and {counted}"
     elif corpus.videos and corpus.count != len(corpus.videos):  # of mixes, which show a clip several times
         counted = f"{clips} in {shown.plural(corpus.count, 'row')}"
-    if left_out := lost(corpus):
+    if left_out := left_out_sentence(corpus):
         counted += f"; {left_out}: `left_out.csv` has the reasons"
     citation = request.citation
     cited = ["", "## Citation", "", "```", *shown.lines(citation).splitlines(), "```"] if citation else []

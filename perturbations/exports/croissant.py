@@ -159,7 +159,7 @@ _IMPACT = (
 
 def _limits(corpus: ExportedCorpus, *, is_perturbed: bool) -> list[str]:
     """What users must know before they rely on it."""
-    comparability, lost = corpus.about.get("comparability"), card.lost(corpus)
+    comparability, lost = corpus.about.get("comparability"), card.left_out_sentence(corpus)
     rejected = sum(not row.accepted for row in corpus.texts)
     sentences = {
         f"Results are {comparability}.": comparability,

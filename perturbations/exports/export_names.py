@@ -58,20 +58,20 @@ def scenario(row: ClipRow | SourceRow | TextRow) -> str:
         return CLEAN
     perturbation = row.perturbation or CLEAN
     if isinstance(row, MixRow):
-        return named(row.mix, perturbation if row.share is None else _percent(row.share))
-    return named(perturbation, str(row.severity))
+        return joined_name(row.mix, perturbation if row.share is None else _percent(row.share))
+    return joined_name(perturbation, str(row.severity))
 
 
 def scenario_of_text(row: MultimodalRow | CaptionRow) -> str:
     """The name of the scenario of a pair's caption: `no_verbs_1`, `clean`."""
-    return CLEAN if isinstance(row, CaptionRow) else named(row.text_perturbation, str(row.text_severity))
+    return CLEAN if isinstance(row, CaptionRow) else joined_name(row.text_perturbation, str(row.text_severity))
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.6f}".rstrip("0").rstrip(".").replace(".", "p")
 
 
-def named(*parts: str) -> str:
+def joined_name(*parts: str) -> str:
     """A name of several parts."""
     return "_".join(part if _PLAIN.fullmatch(part) else _hashed(part) for part in parts)
 

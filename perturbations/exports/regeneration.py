@@ -95,7 +95,7 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], boo
     if row.path and target.is_file() and storage.sha256(target) == row.sha256:
         return {}, False
     wanted = row.audio not in (None, sound.UNWANTED)
-    measured = stored_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
+    measured = stored_clip.make_clip(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
     if measured["frames_sha256"] != row.frames_sha256:
         raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
     current = clip_rows.complete(row, measured)

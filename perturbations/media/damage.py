@@ -4,8 +4,8 @@ A file is undamaged if it gives every picture that it declares, as ffmpeg and Py
 the way: words do not decide, pictures do. Each of these proves damage, and nothing else does:
 
 - The container: it has fewer bytes than it declares (`containers.check_length`), a checksum, a counter or a size in it
-  differs (`walks.proven`), libav's demuxer reports an error before another packet (`opening.packets`), it marks a
-  packet as damaged, an index names packets that are not there.
+  differs (`walks.undamaged_packets`), libav's demuxer reports an error before another packet (`opening.packets`), it
+  marks a packet as damaged, an index names packets that are not there.
 - A number or a length is declared and not reached: pictures, or seconds. Packets that show no picture, such as messages
   and invisible frames, count as none (`units`). In IVF, the number may be one of ticks.
 - A decoder refuses a packet that holds a picture.
@@ -117,7 +117,7 @@ class CheckedPackets:
 
     def _packets(self) -> Iterator[av.Packet[av.VideoStream]]:
         packets = opening.packets(self._container, self._stream, *self._beside)
-        for packet in walks.proven(self._path, self._stream, packets):
+        for packet in walks.undamaged_packets(self._path, self._stream, packets):
             if packet.size:
                 if packet.is_corrupt and self._format != "mpegts":  # whose gaps may be where another file begins
                     raise MediaError(containers.LOST)

@@ -51,7 +51,7 @@ class _Checked(NamedTuple):
 _Walk = Iterator[_Checked]
 
 
-def proven(
+def undamaged_packets(
     path: Path, stream: av.video.stream.VideoStream, packets: Iterable[av.Packet[av.VideoStream]]
 ) -> Iterator[av.Packet[av.VideoStream]]:
     """The packets of a stream, and those beside it, as long as nothing in the file proves that one is damaged.

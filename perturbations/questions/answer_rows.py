@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from perturbations.base.errors import ConfigError, short
-from perturbations.exports.export_names import CLEAN, named
+from perturbations.exports.export_names import CLEAN, joined_name
 from perturbations.manifest.rows import RowKind
 
 
@@ -22,7 +22,7 @@ class CellKey(NamedTuple):
     @property
     def name(self) -> str:
         """Its name in exports: `fog_3`."""
-        return CLEAN if self == CellKey() else named(self.perturbation, str(self.severity))
+        return CLEAN if self == CellKey() else joined_name(self.perturbation, str(self.severity))
 
 
 def cell_of(text: str, suites: Mapping[str, Collection[tuple[str, int]]]) -> CellKey:

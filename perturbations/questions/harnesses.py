@@ -65,7 +65,7 @@ class AskedCorpus:
         """The dataset and the suite, which name a group of tasks; of perturbed questions with `text`."""
         dataset, _, suites = self.exported.identity
         kind = ["text"] if self.exported.records == "captions" else []
-        return export_names.named(dataset, *suites.split(","), *kind)
+        return export_names.joined_name(dataset, *suites.split(","), *kind)
 
 
 def read(request: Request) -> AskedCorpus:

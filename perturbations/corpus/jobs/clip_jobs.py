@@ -131,7 +131,7 @@ def videos(
     def work(row: VideoRow, tick: Tick) -> Measured:
         analysed = _kept_file(known.rows.get(row.item_id))
         source = replace(source_of(row, wanted), kept=analysed, scratch=Path(scratch) if row.cut else None)
-        measured = stored_clip.produce(wanted, source, Path(row.path or ""), tick, with_sound=sound)
+        measured = stored_clip.make_clip(wanted, source, Path(row.path or ""), tick, with_sound=sound)
         # In the worker, not where results arrive: by then the next clip may have started, and a kill would lose both.
         finished.add(row.recipe_id, measured)
         return measured
@@ -147,7 +147,7 @@ def videos(
             lacking = {name: path for name, path in targets.items() if path in kept and not path.exists()}
             for other in folder.glob(manifest_paths.name("clip_tar", shard="*")) if lacking else ():
                 journal.copy_members(other, lacking)  # of a shard that held them before
-        rows += _made(expected, finished, work, "video", timeout_s)
+        rows += _complete_or_quarantined(expected, finished, work, "video", timeout_s)
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if tar:
             rows = journal.pack(held, rows, targets, suffix)
@@ -189,7 +189,7 @@ def analyses(
     with storage.one_job(manifest_paths.journal_of(part)):
         storage.remove_leftovers(targets.values())
         finished = ShardJournal(manifest_paths.journal_of(part), {row.recipe_id for row in expected})
-        rows = list(_made(expected, finished, work, "analysis", timeout_s))
+        rows = list(_complete_or_quarantined(expected, finished, work, "analysis", timeout_s))
         storage.remove_leftovers(targets.values())
     files.write_part(part, ANALYSES, rows)
 
@@ -216,7 +216,7 @@ def _kept_file(row: AnalysisRow | None) -> Path | None:
     return path if row and path and path.is_file() and storage.sha256(path) == row.sha256 else None
 
 
-def _made(
+def _complete_or_quarantined(
     expected: Sequence[_Item],
     finished: ShardJournal,
     work: Callable[[_Item, Tick], Measured],

@@ -147,7 +147,8 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
     missing: list[Rejected] = []
     if drawn := datasets.get(dataset.adapter).synthetic:
         clips = [
-            video_files.clip(item, dataset, str(work / "videos" / f"{item.item_id}.mp4")) for item in listing.items
+            video_files.listed_clip(item, dataset, str(work / "videos" / f"{item.item_id}.mp4"))
+            for item in listing.items
         ]
         largest: resources.ClipSize = (drawn[0] * drawn[1], drawn[2])
     else:

@@ -15,7 +15,7 @@ from perturbations.datasets.listing import VIDEO_EXTENSIONS, Item, Listing, Reje
 from perturbations.media.profiles import PICTURE_EXTENSIONS, is_picture
 
 
-def clip(item: Item, dataset: Dataset, path: str, status: os.stat_result | None = None) -> ListedClip:
+def listed_clip(item: Item, dataset: Dataset, path: str, status: os.stat_result | None = None) -> ListedClip:
     """An item as jobs know it; `status` is that of its file."""
     return ListedClip(
         item_id=item.item_id,
@@ -44,7 +44,7 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[ListedClip], list[R
         try:
             name = folders.first(item, pictures=dataset.has_pictures)
             path = below + name
-            located.append(clip(item, dataset, path, _status(path, name, pictures=dataset.has_pictures)))
+            located.append(listed_clip(item, dataset, path, _status(path, name, pictures=dataset.has_pictures)))
         except _NoVideoError as error:
             missing.append(Rejected(item.item_id, str(error)))
     return located, missing

@@ -30,7 +30,7 @@ MEASURED_FRAMES = 12
 _KEPT_BYTES = 256 * 2**20
 
 
-def produce(
+def make_clip(
     recipe: VideoRecipe, source: CleanClip, target: Path, tick: Tick = no_tick, *, with_sound: bool = True
 ) -> Measured:
     """Make one corpus entry in the recipe's storage tier and return what was measured of it.

@@ -35,7 +35,7 @@ from perturbations.evaluation.result_rows import (
     rows_of,
     run_of_named_model,
 )
-from perturbations.evaluation.result_sets import Blocks, measured, with_clean
+from perturbations.evaluation.result_sets import Blocks, result_of_scores, with_clean
 from perturbations.retrieval.scoring import cosines
 from perturbations.tta.methods import method_registry as methods_registry
 
@@ -143,7 +143,7 @@ def scored(
                 about |= {"gallery": round(mean), "gallery_mean": mean}
             all_of = run, asking.ids, items.ids, blocks, targets, top_k
             try:
-                results = measured(*all_of, has_hubs=chosen is None, **about)
+                results = result_of_scores(*all_of, has_hubs=chosen is None, **about)
             except (ValueError, RuntimeError) as error:
                 raise AnnotationError(f"{' and '.join(map(str, paths))}: {error}") from error
             if planned.side == "none" and method == AS_IT_IS and chosen is None:

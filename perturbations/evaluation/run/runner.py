@@ -34,7 +34,7 @@ from perturbations.evaluation.result_rows import (
     places_of,
     rows_of,
 )
-from perturbations.evaluation.result_sets import measured, scenario_name
+from perturbations.evaluation.result_sets import result_of_scores, scenario_name
 from perturbations.evaluation.run import query_encoding, retrieval_of_scenario, run_journal
 from perturbations.evaluation.run.retrieval_of_scenario import Clean, Perturbed, ScenarioRow
 from perturbations.manifest.rows import CaptionRow, TextRow
@@ -236,7 +236,7 @@ def _result_of_method(asked: _Scenario, run: Run, key: str) -> Finished:
     scores = in_order[np.argsort(places)]
     # Of features that were encoded before, the time is not known here.
     spent: dict[str, Any] = {**recording.counts, **({} if known is not None else recording.summary())}
-    row, queries = measured(
+    row, queries = result_of_scores(
         run,
         asked.query_ids,
         asked.item_ids,
