@@ -20,10 +20,10 @@ GateOutcome = tuple[str, float | None, int, bool]
 """The accepted text, or the last try when none was; its similarity, None without a gate; the attempts; accepted?"""
 
 _DIGITS = 4
-"""Similarities are rounded to so many; the rounded value is compared with the threshold and reported."""
+"""Similarities are rounded to so many digits; the rounded value is compared with the threshold and reported."""
 
 _MOST = 2**15
-"""With so many embeddings or similarities in memory, 64 MB, no others are kept."""
+"""The most embeddings, and the most similarities, that are kept in memory: 64 MB."""
 
 _Vector = NDArray[np.floating]
 _Pair = tuple[str, str]
@@ -33,7 +33,7 @@ class Similarities:
     """Cosines of pairs of an original and another text, by one encoder.
 
     Attributes:
-        threshold: the encoder's.
+        threshold: the encoder's threshold.
     """
 
     def __init__(self, encoder: SentenceEncoder) -> None:

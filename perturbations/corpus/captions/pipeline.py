@@ -92,7 +92,7 @@ def perturb_captions(
 
 
 def reason_of_no_change(entry: suite_registry.Perturbation, old: str, new: str) -> str | None:
-    """Why a perturbation gave a caption itself; None where it gave another text."""
+    """Why a perturbation left a caption as it is; None where it changed the text."""
     if new != old:
         return None
     if not languages.is_written_for(entry.languages, old):

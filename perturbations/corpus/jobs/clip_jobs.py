@@ -1,6 +1,6 @@
 """The jobs of rules that process a shard of clips: sources, analyses, videos.
 
-They work through the clips in order, quarantine those that fail, and keep finished ones after a kill.
+A job works through its clips in order, quarantines the clips that fail, and keeps finished clips when it is killed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = logging.getLogger("perturbations")
 STALL_LIMIT_S = 120.0
 """Seconds without progress after which a clip is given up, where the job's rule says nothing."""
 NO_LIMITS: Mapping[str, int] = {}
-"""What has the default of each limit of config.yaml."""
+"""No limit of config.yaml is set: each one has its default."""
 
 
 def sources(
@@ -95,11 +95,11 @@ def videos(
     sound: bool = False,
     tar: bool = False,
 ) -> None:
-    """Perturb the clips of a shard by one recipe; those that the journal beside the part has are kept.
+    """Perturb the clips of a shard by one recipe; clips that are in the journal beside the part are kept.
 
-    `output` is the part of the manifest and, before it, where clips are stored, their marker in the folder of clips.
+    `output` is the part of the manifest; where clips are stored, their marker in the folder of clips comes before it.
     `analysis` and `donors` hold what a guide needs of the clips, `whole` the videos that clips are cut from. Videos
-    have the sources' `sound`. At the end the files are moved into the shard's tar, where they are to lie in a `tar`.
+    have the sources' `sound`. With `tar`, the files are moved into the shard's tar at the end.
     """
     limits_of_files.use(limits)
     wanted = VideoRecipe(**recipe)
@@ -165,10 +165,10 @@ def analyses(
     limits: Mapping[str, int] = NO_LIMITS,
     before: Path | None = None,
 ) -> None:
-    """Analyse the clips of a shard; those that the journal beside the part has are kept.
+    """Analyse the clips of a shard; clips that are in the journal beside the part are kept.
 
-    `before` is the part of the analysis that this one builds on. Beside the part is a folder for the files that an
-    analysis keeps besides its rows.
+    `before` is the part of the analysis that this one builds on. A folder beside the part takes the files of analyses
+    whose results are too large for a row.
     """
     limits_of_files.use(limits)
     wanted = parse_analysis(canonical(recipe))

@@ -41,11 +41,11 @@ def read(name: str, dataset: Dataset, *, videos: bool = True, places: LinesOfKey
 
 
 _LOOKED_AT = 10_000
-"""Ids that a mistyped one is compared with."""
+"""With how many ids a mistyped id is compared."""
 
 
 def _subset(name: str, wanted: Sequence[str], listing: Listing, places: LinesOfKeys) -> Listing:
-    """What a listing says of the wanted items. Raises `ConfigError` for one that is not in it."""
+    """The part of a listing about the wanted items. Raises `ConfigError` for an item that is not in it."""
     chosen = set(map(nfc, wanted))
     ids = [item.item_id for item in listing.items] + [entry.item_id for entry in listing.rejected]
     known = set(map(nfc, ids))

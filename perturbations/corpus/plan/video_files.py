@@ -16,7 +16,7 @@ from perturbations.media.profiles import PICTURE_EXTENSIONS, is_picture
 
 
 def listed_clip(item: Item, dataset: Dataset, path: str, status: os.stat_result | None = None) -> ListedClip:
-    """An item as jobs know it; `status` is that of its file."""
+    """The line for an item in a shard's list; `status` is the status of its file."""
     return ListedClip(
         item_id=item.item_id,
         source_video_id=item.source_video_id,
@@ -78,7 +78,7 @@ class _NoVideoError(Exception):
 
 
 class _Folders:
-    """The names below the folder of videos. Each folder is listed once; one that does not exist is empty."""
+    """The names below the folder of videos. Each folder is listed once; a missing folder counts as empty."""
 
     def __init__(self, videos: Path) -> None:
         self._videos = str(videos)
@@ -87,7 +87,7 @@ class _Folders:
         self._of_one_stem: dict[str, dict[str, list[str]]] = {}  # folder -> stem -> its files, where it has several
 
     def first(self, item: Item, *, pictures: bool) -> str:
-        """The first of an item's files that is there, as it is named there. Raises `_NoVideoError`."""
+        """The first of an item's possible files that exists, as the disk spells its name. Raises `_NoVideoError`."""
         if (present := next(filter(None, map(self._find, map(_plain, item.names))), None)) is not None:
             return present
         names = (item.source_video_id + ending for ending in item.extensions)
@@ -104,7 +104,7 @@ class _Folders:
         raise _NoVideoError(f"missing: no {named} in its dataset's `videos`")
 
     def _check_alone(self, present: str, extensions: Sequence[str]) -> None:
-        """Raise `_NoVideoError` where another file has the same name but for its ending: either may be meant."""
+        """Raise `_NoVideoError` where another file has the same name with another ending: either file may be meant."""
         folder, name = os.path.split(present)
         same = self._of_one_stem[folder].get(os.path.splitext(nfc(name))[0], ())
         if len(several := [other for other in same if os.path.splitext(other)[1].lower() in extensions]) > 1:
@@ -114,9 +114,9 @@ class _Folders:
             )
 
     def _find(self, path: str) -> str | None:
-        """The path of a file as it is there, None where it is not. Raises `_NoVideoError` for two of one name.
+        """The path of a file as the disk spells it; None without such a file. Raises `_NoVideoError` for two.
 
-        It is found by its name in any Unicode form, and by that with an ending in lower case: `a.MP4` by `a.mp4`.
+        The Unicode form of the name does not count, and neither does the case of the ending: `a.mp4` finds `a.MP4`.
         """
         folder, name = os.path.split(path)
         folder = folder if folder.isascii() else self._find(folder) or folder
@@ -132,7 +132,7 @@ class _Folders:
         return os.path.join(folder, same[0]) if same else None
 
     def _list(self, folder: str) -> dict[str, str | tuple[str, ...]]:
-        """The name in a folder, or the names, by their folded form: of a million files nearly always one."""
+        """The names in a folder by their folded form: nearly always one name, seldom several."""
         names: dict[str, str | tuple[str, ...]] = {}
         first: dict[str, str] = {}
         several = self._of_one_stem[folder] = {}
@@ -154,7 +154,7 @@ class _Folders:
 
 
 def _plain(name: str) -> str:
-    """Normalized, so that the file looked for is the file read: in `a/../b`, `a` may be a link to another folder."""
+    """A normalized path, so that the file that is found is the file that is read: in `a/../b`, `a` may be a link."""
     return os.path.normpath(name) if "/" in name else name
 
 
