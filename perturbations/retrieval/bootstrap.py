@@ -87,10 +87,10 @@ def samples_for(rows: int) -> int:
 
 
 def separable(differences: Samples) -> NDArray[np.bool_]:
-    """Which of several differences are off zero, at 5 % for all of them together, bool (differences,).
+    """Which of several differences are significantly not zero, at 5 % for all together, bool (differences,).
 
     Holm's correction (Scand. J. Statist. 6, 1979) of two-sided p-values: twice the share of resamples (differences x
-    samples) on the other side of zero, at least one over their number. A difference with a NaN is not off zero.
+    samples) on the other side of zero, at least one over their number. A difference with a NaN is not significant.
     """
     count, samples = differences.shape
     tails = np.minimum((differences <= 0).mean(axis=1), (differences >= 0).mean(axis=1))

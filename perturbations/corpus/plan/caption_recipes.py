@@ -61,8 +61,8 @@ def skipped(config: configuration.Config, dataset: str, suite: str) -> list[Skip
         lines = "".join(f"\n  {entry['perturbation']}: {entry['reason']}" for entry in entries)
         key = f"suites.{suite}.captions.perturbations"
         text = (
-            f"{key} names what cannot be made of the captions of `{dataset}`:{lines}\n"
-            "Take it out, or mend the reason; what `all` asks for is skipped instead"
+            f"{key} names perturbations that cannot be made of the captions of `{dataset}`:{lines}\n"
+            "Remove these names, or remove the reason; with `all`, such perturbations are skipped"
         )
         raise ConfigError(config.places.before(key, text))
     return entries

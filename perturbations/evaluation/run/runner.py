@@ -89,7 +89,7 @@ class EvaluationJob:
         """
         for own in map(methods.method, dict.fromkeys(run.method for run in runs)):
             if own.takes_gallery_bank and "gallery_bank" not in self.banks:
-                text = "without `evaluation.gallerybank`, the gallery is its own bank"
+                text = "without `evaluation.gallerybank`, the gallery itself is the gallery bank"
                 _log.warning("%s: %s: with few items clean results may drop", own.title, text)
         known, results = run_journal.Journal(journal), list[Finished]()
         with self._stack:
