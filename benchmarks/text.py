@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 
 from perturbations.corpus.captions.distances import bleu4, meteor
+from perturbations.corpus.captions.fidelity_gate import Similarities
 from perturbations.corpus.captions.pipeline import perturb_captions
-from perturbations.corpus.captions.similarities import Similarities
 from perturbations.corpus.plan import caption_recipes
 from perturbations.manifest.rows import CaptionRow
 from perturbations.models import role_registry as models

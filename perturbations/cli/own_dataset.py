@@ -19,7 +19,7 @@ from perturbations.base import shown
 from perturbations.base.errors import AnnotationError, ConfigError, short
 from perturbations.base.storage import nfc
 from perturbations.config.named_paths import no_file, no_folder
-from perturbations.corpus.plan import items, resources
+from perturbations.corpus.plan import items, resources, video_files
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.store import first_bytes
 from perturbations.datasets import usual_columns
@@ -74,7 +74,7 @@ def look(
     section, chosen = _section(videos, captions, extensions, pictures=pictures, questions=questions)
     dataset = Dataset.model_validate(section)
     listing = items.read(name, dataset)
-    located, missing = items.locate(dataset, listing)
+    located, missing = video_files.locate(dataset, listing)
     rejected = [*listing.rejected_captions(), *missing]
     damaged = first_bytes.unreadable(located)
     failed = [(entry.item_id, entry.reason) for entry in rejected]

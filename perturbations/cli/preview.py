@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    from perturbations.models.guides.backends import STAND_IN
+    from perturbations.models.guides.backend_settings import STAND_IN
     from perturbations.pages import animation, preview_sheet
 
     realization = {"severities": options.severities, "seed": options.seed, "variant": options.variant}

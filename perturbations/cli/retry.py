@@ -27,11 +27,11 @@ def run(options: argparse.Namespace) -> int:
     from perturbations.corpus import retried_items
 
     names = {"datasets": options.dataset, "suites": options.suite, "stages": options.stage, "items": options.item}
-    rows = retried_items.find(Path(), **names)
+    rows = retried_items.quarantined_rows(Path(), **names)
     for line, _, _ in rows:
         print(f"  {shown.line(line)}")
     if not options.dry_run:
-        retried_items.forget(Path(), rows)
+        retried_items.delete_parts(Path(), rows)
     parts = len({part for _, part, _ in rows})
     would = "would be" if options.dry_run else "will be"
     print(f"{shown.plural(len(rows), 'quarantined row')} in {shown.plural(parts, 'part')} {would} processed again")

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     from perturbations.corpus.plan import recipe, tiers
     from perturbations.corpus.render import clean_clips
     from perturbations.corpus.store import stored_clip
-    from perturbations.models.guides.backends import STAND_IN, has_stand_in
+    from perturbations.models.guides.backend_settings import STAND_IN, has_stand_in
 
     if options.output.suffix != ".mp4":
         raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         donors="--donors",
     )
     source = clean_clips.source_with_facts(job_recipe, *rows_from(options))
-    measured = stored_clip.produce(job_recipe, source, options.output)
+    measured = stored_clip.make_clip(job_recipe, source, options.output)
     decibel = measured["storage_psnr_db"]
     lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
     frames, megabytes = shown.plural(measured["stored_frames"], "frame"), measured["bytes"] / 1e6

@@ -18,7 +18,7 @@ from perturbations.config.line_numbers import NOWHERE, LinesOfKeys
 from perturbations.datasets import adapter_registry as datasets
 from perturbations.datasets.adapter_registry import Dataset
 from perturbations.manifest import manifest_paths
-from perturbations.models.guides.backends import Backends
+from perturbations.models.guides.backend_settings import Backends
 from perturbations.suites import suite_registry
 
 _OF_FEATURES = features.sections()

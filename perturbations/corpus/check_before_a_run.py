@@ -53,7 +53,7 @@ class Report:
 
 
 def check(config: Config, works: Sequence[TargetWork]) -> Report:
-    """Look at what targets need, by the files that are there. Paths are from the folder of results."""
+    """Check what targets need against the files on this machine. Paths are relative to the folder of results."""
     asked, report = targets.together(works), Report()
     of_corpora = [(*corpus, *own) for corpus in asked.corpora for own in recipe.scenarios(config, corpus[1])]
     scenarios = list(dict.fromkeys((*of_corpora, *asked.clips)))
@@ -77,7 +77,7 @@ def check(config: Config, works: Sequence[TargetWork]) -> Report:
 
 
 def _clips(config: Config, name: str, must: bool, report: Report) -> dict[str, list[ListedClip]]:
-    """The clips of a collection by shard, which are counted; `must`: too many that fail end the run."""
+    """Count a collection's clips in the report, and return them by shard. `must`: too many bad clips end the run."""
     shards = clip_lists.read_folder(Path(manifest_paths.folder("shard_list", dataset=name)), ListedClip)
     rejected = clip_lists.read(Path(manifest_paths.at("rejected", dataset=name)), SourceRow)
     read = {shard for shard in shards if Path(*folders.of_shards("source_part", name, [shard])).exists()}
@@ -116,7 +116,7 @@ def _captions(config: Config, dataset: str) -> Iterator[str]:
 
 
 def _too_many(config: Config, name: str, what: str, reasons: Sequence[str], repair: str) -> Iterator[str]:
-    """Where more fail than is allowed: that, the first reasons, and what helps."""
+    """Where more items fail than are allowed: a message with the first reasons and the remedy."""
     dataset = dataset_of(name)
     allowed = config.max_failed_items_of(dataset)
     if len(reasons) > allowed:
@@ -132,7 +132,7 @@ def _too_many(config: Config, name: str, what: str, reasons: Sequence[str], repa
 def _disk(
     config: Config, scenarios: Sequence[ClipScenario], clips: dict[str, dict[str, list[ListedClip]]], report: Report
 ) -> None:
-    """How many perturbed clips are not there yet, and their bytes; those of another recipe are replaced."""
+    """Report how many perturbed clips are still to be made, their bytes, and the free space."""
     videos = Counter[str]()
     for collection, suite, name, severity in scenarios:
         for shard, members in clips[collection].items():
@@ -158,7 +158,7 @@ def _disk(
 def stored_bytes(config: Config, videos: Counter[str], clips: dict[str, list[ListedClip]]) -> float | None:
     """The bytes that a number of perturbed clips of each collection take: clips x pixels x bytes per pixel.
 
-    Within a factor of 2. None where no clip of a collection can be looked at, as long as they are still to be drawn.
+    Within a factor of 2. None where no clip of a collection can be read: the demo's clips are not generated yet.
     """
     size = 0.0
     for name, number in videos.items() if config.storage.tier != "recipe" else ():
@@ -171,7 +171,7 @@ def stored_bytes(config: Config, videos: Counter[str], clips: dict[str, list[Lis
 
 
 def _unwritable() -> Iterator[str]:
-    """The folders of results in which nothing can be written, a line each."""
+    """A line for each folder of results that cannot be written."""
     for top in manifest_paths.TOP:
         folder = Path(top) if os.path.lexists(top) else Path()
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -197,7 +197,7 @@ def _models(config: Config, scenarios: Sequence[ClipScenario], report: Report) -
 
 
 def _absent(config: Config, key: str, name: str) -> Iterator[str]:
-    """That a model is not on this machine."""
+    """A line where a model is not on this machine."""
     try:
         checkpoints.find_weights(name)
         return

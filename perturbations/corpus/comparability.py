@@ -68,7 +68,7 @@ def differences(videos: Tally, texts: Tally) -> list[str]:
 
 
 def _unpublished(tally: Tally, modality: str, adapter: str) -> Iterator[str]:
-    """That no table is of the dataset, or none of what perturbs here."""
+    """The reason where no published table reports this dataset, or none of these perturbations at these severities."""
     suite = tally.first.suite
     what = {"image": "images", "video": "videos", "text": "captions"}[modality]
     measured = dict.fromkeys(cell.dataset for cell in tables.retrieval_of(suite, modality))
@@ -84,7 +84,7 @@ def _unpublished(tally: Tally, modality: str, adapter: str) -> Iterator[str]:
 
 
 def _scenarios(suite: str, modality: str, adapter: str) -> set[tuple[str, int | None]]:
-    """The perturbations and severities that tables are of."""
+    """The perturbations and severities that published tables report."""
     parts = (part for cell in _cells(suite, modality, adapter) for part in json.loads(cell.parts or "[]"))
     return {
         (more[0], more[1]) if modality == "text" and any(more[:1]) else (name, severity)
@@ -94,7 +94,7 @@ def _scenarios(suite: str, modality: str, adapter: str) -> set[tuple[str, int | 
 
 
 def _split(videos: Tally, texts: Tally, adapter: str) -> Iterator[str]:
-    """How what is listed differs from the published split, and the parts of it that are not complete.
+    """How the listed items differ from the published split, and how many of them are not complete.
 
     Nothing where no split was published.
     """
@@ -115,7 +115,7 @@ def _split(videos: Tally, texts: Tally, adapter: str) -> Iterator[str]:
 
 
 def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
-    """The perturbations that the rows' variant makes otherwise than the authors' code."""
+    """The perturbations that differ between the rows' variant and the authors' code."""
     differing: dict[str, set[str]] = {}
     for row in rows:
         entry = suite_registry.get(f"{row.suite}/{row.perturbation}")
@@ -160,7 +160,7 @@ def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[
 
 
 def _guide(row: ClipRow, *, own_donors: bool) -> Iterable[str]:
-    """What a guide took that the authors' did not: donors out of the dataset itself, styles that are drawn."""
+    """How a guide differs from the authors': donors are from the dataset itself, or style pictures are generated."""
     guide = recipe.recorded(row.recipe).guide_recipe if row.recipe and row.guide else None
     return () if guide is None else guide.differences(own_donors=own_donors)
 

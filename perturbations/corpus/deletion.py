@@ -1,7 +1,8 @@
 """`perturb verify --delete`: deletes what is wrong, so that Snakemake makes these clips and manifests again.
 
-Of a clip, caption or analysis these are its file, its line in the journals of finished items, and the part of its
-shard: the job of the part runs again, and finds the others of the shard finished. A manifest is merged again.
+For a clip, caption or analysis it deletes the file, the line in the journals of finished items, and the part of the
+shard. The part's job then runs again, and keeps the other items of the shard, which are finished. A manifest is merged
+again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from perturbations.models.guides import guide_registry as guides
 def delete(checked: Checked) -> list[Path]:
     """Delete what is wrong with a manifest, with clips or with parts; returns the files that were deleted.
 
-    Nothing is deleted that no job makes: sources, strangers' files, and manifests of no place in a run. Raises
+    What no job makes is never deleted: sources, files of others, and manifests outside a run's folders. Raises
     `ManifestError` where the folder has no `work`: there is nothing that could make it again.
     """
     root, wrong = checked.root, list[Path]()
@@ -53,9 +54,9 @@ _MARKERS = {"video_part": "clip_marker", "text_part": "text_marker"}
 
 
 def _with_markers(root: Path, file: Path) -> Iterator[Path]:
-    """A file that is of no use, and the markers of jobs that would take it for sound: without them, the jobs run again.
+    """A useless file, and the markers that say that its job has finished: without these markers, the job runs again.
 
-    A journal stays; its lines that no job wrote are removed.
+    A journal stays; only the lines that no job wrote are removed.
     """
     if file.suffix == ".jsonl" and not storage.is_leftover(file):
         journal.forget(file, ())

@@ -17,7 +17,7 @@ _RetriedRow = tuple[str, Path, Path]
 """A row that is retried, in words; its part, and the manifest that the part is merged into."""
 
 
-def find(
+def quarantined_rows(
     root: Path,
     *,
     datasets: Collection[str] = (),
@@ -25,7 +25,7 @@ def find(
     stages: Collection[str] = (),
     items: Collection[str] = (),
 ) -> list[_RetriedRow]:
-    """The quarantined rows in the parts of the workflow that runs in the folder `root`; of names, none means all.
+    """The quarantined rows in the parts of the workflow that runs in `root`; an empty collection of names means all.
 
     The rows of a suite may fail because of sources and analyses, so these are searched even when suites are given.
     Raises `ConfigError` where the folder has no results, or none of a given dataset or suite.
@@ -48,7 +48,7 @@ def find(
     return lines
 
 
-def forget(root: Path, rows: Collection[_RetriedRow]) -> None:
+def delete_parts(root: Path, rows: Collection[_RetriedRow]) -> None:
     """Delete the parts and their merged manifests: Snakemake makes no part again while its manifest exists.
 
     Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock.
@@ -64,7 +64,7 @@ _MERGED = {"source_part": "sources", "analysis_part": "analyses", "video_part": 
 
 
 def _parts(root: Path) -> Iterator[tuple[Path, Path, str, str]]:
-    """The parts that may hold quarantined rows: each with its manifest, its dataset and its suite, of sources ""."""
+    """The parts that may hold quarantined rows: each with its manifest, its dataset and its suite ("" for sources)."""
     for path in sorted((root / manifest_paths.WORK).glob(f"*/**/{manifest_paths.name('video_part', shard='s*')}")):
         place = manifest_paths.place_of(path.relative_to(root).as_posix())
         if place is not None and place[0] in _MERGED:

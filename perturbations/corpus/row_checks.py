@@ -35,11 +35,11 @@ MadeRow = VideoRow | AnalysisRow | TextRow
 
 
 Finding = dict[str, str]
-"""A `problem` in words, the `file` or manifest that has it, and the `row`; "" of the whole file."""
+"""A `problem` in words, the `file` or manifest with the problem, and the `row`; "" where it concerns the whole file."""
 
 
 def finding_of(place: Path, problem: str, row: str = "") -> Finding:
-    """A finding."""
+    """A finding as a record."""
     return {"file": str(place), "row": row, "problem": problem}
 
 
@@ -54,14 +54,15 @@ class Checked:
 
     Attributes:
         path: the manifest, or the folder.
-        root: of the tree that it lies in; its own folder where it lies in none.
-        kind, fields: what `layout` calls its place in the tree, and the fields of that; empty where it has no place.
+        root: the root of its tree; its own folder where it lies in no tree.
+        kind, fields: its place in the tree, as `manifest_paths` names it, and the fields of the path; empty without a
+            place.
         rows, incomplete: the number of its rows, and of those that are quarantined or missing.
         findings: what is wrong.
         notes: what could not be compared, and what the run left out.
-        is_edited: whether the manifest itself is not what was written, or has rows of other clips.
-        wrong: the rows of clips, analyses and captions that have to be made again, and of sources that are others now.
-        left: files of jobs that are of no use: of interrupted writes, of earlier configurations, and damaged ones.
+        is_edited: whether the manifest itself was changed after it was written, or has rows of other clips.
+        wrong: the rows of clips, analyses and captions that must be made again, and of sources that changed.
+        left: useless files of jobs: of interrupted writes, of earlier configurations, and damaged files.
     """
 
     path: Path
@@ -77,7 +78,7 @@ class Checked:
     left: list[Path] = field(default_factory=list)
 
     def add(self, problem: str, subject: str = "", place: Path | None = None) -> None:
-        """Add a finding, of the manifest unless it is of another `place`."""
+        """Add a finding about the manifest, or about another `place`."""
         self.findings.append(finding_of(place or self.path, problem, subject))
 
 
@@ -97,7 +98,7 @@ def values(row: object, names: Sequence[str]) -> tuple[object, ...]:
 
 
 def check_rows(checked: Checked, kind: RowKind[Any], rows: Sequence[Any], about: Mapping[str, Any]) -> None:
-    """Each key once and in order; listed x scenarios; as many listed items as the metadata says."""
+    """Check that keys occur once and in order, that rows = listed x scenarios, and the numbers in the metadata."""
     problems: list[tuple[str, str]] = []
     owner = {name: value.partition("/")[0] for name, value in checked.fields.items() if name in ("dataset", "suite")}
     own = {name: value for name, value in owner.items() if name in {column.name for column in columns_of(kind.row)}}
@@ -148,7 +149,7 @@ def _other_counts(about: Mapping[str, Any], counted: sets.Listed) -> Iterator[tu
 def _missing(
     rows: Sequence[Any], name: str, listed: set[str], items: set[str], scenarios: set[tuple[str, int]]
 ) -> Iterator[tuple[str, str]]:
-    """Differences from one row per listed clip or caption and scenario, whose keys are known to be there once."""
+    """How rows differ from one row per listed clip (or caption) and scenario; each key is known to occur once."""
     for item in sorted(items - listed):
         yield item, "its rows are unexpected: it is not listed as complete"
     if len(rows) < len(listed) * len(scenarios):

@@ -23,7 +23,7 @@ _EVERY_S = 60.0
 """Seconds after which a line says how far the run is."""
 
 _PER_JOB = ("Select jobs to execute", "Execute ", "RuleException:\nCalledProcessError")
-"""How the lines begin that Snakemake prints for every few jobs, and for each that fails, under all kinds of quiet."""
+"""The beginnings of lines that Snakemake prints for every few jobs and for each failed job, however quiet it is."""
 
 _OF_DRY_RUNS = ("Reasons:\n", "Some jobs were triggered by provenance", "Rules with provenance triggered jobs")
 """How the texts begin that close a dry run. They refer to displays of jobs that a quiet run lacks, and advise to keep
@@ -33,11 +33,11 @@ what a changed number makes wrong. With `--quiet host`, each job has its reason.
 _LogState = tuple[str, int, int, int]
 _SUBMITTED = re.compile(r"Job (\S+) has been submitted with SLURM jobid (\S+) ")
 _RUN = "SLURM run ID: "
-"""What the Slurm plugin says, which has no `event`."""
+"""What the Slurm plugin prints; such a record has no `event`."""
 
 
 def add_to(logger: logging.Logger, stop: Callable[[str], None]) -> None:
-    """Let Snakemake's logger print these lines, and not a line per job; once, also where modules share the logger.
+    """Let Snakemake's logger print these lines, and not a line per job. A second call for a logger does nothing.
 
     `stop` ends a run with an error.
     """
@@ -65,7 +65,7 @@ class RunLines(logging.Handler):
         self._last_s = time.monotonic()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print what a record says, if it is one of these."""
+        """Print the line for a record about jobs; ignore other records."""
         event, fields = getattr(record, "event", None), vars(record)
         if event == "run_info" and not self._jobs:
             counts = {name: count for name, count in fields["stats"].items() if name != "total"}
@@ -118,7 +118,7 @@ def _state(log: str) -> _LogState | None:
 def _reason(rule: str, logs: Sequence[str], written: Sequence[str], message: str) -> str:
     """Why a job failed: its own error, Slurm's, or what the executor says, or the last line of the logs that it wrote.
 
-    The last log of a job on Slurm is Slurm's. Its error goes into the job's own, too.
+    On Slurm, a job's last log is Slurm's own log. Slurm's error is written into the job's log, too.
     """
     errors = filter(None, (progress.error_of(Path(log)) for log in written))
     if error := next(errors, None):
@@ -132,7 +132,7 @@ def _reason(rule: str, logs: Sequence[str], written: Sequence[str], message: str
 
 
 def _failed_group(fields: Mapping[str, Any]) -> str:
-    """The line of a group of jobs that failed; Slurm's error goes into the logs of those that are not finished."""
+    """The line for a failed group of jobs; Slurm's error is written into the logs of its unfinished jobs."""
     jobs, logs = fields["job_error_info"], [log for log in fields.get("aux_logs", ()) if log]
     rules = ", ".join(sorted({job["rule_name"] for job in jobs}))
     reason = slurm_jobs.reason_of_end(jobs[0]["rule_name"], Path(logs[-1]), "") if logs else None

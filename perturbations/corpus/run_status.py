@@ -1,4 +1,4 @@
-"""How far the runs in a folder are, and what failed: counted in the files of jobs, also while these are written.
+"""How far the runs in a folder are, and what failed: counted in the files of jobs, also while jobs write them.
 
 A stage is done where every part of a shard is there, and the files of its clips. If a part is not there yet, the
 finished clips are those of its journal. Files of a run of another configuration count as long as their lists are there.
@@ -50,7 +50,7 @@ def collect(root: Path) -> dict[str, Any]:
 
 
 def _collections(root: Path) -> Iterator[str]:
-    """The datasets that planning has listed, each followed by what is made of it beside its clips."""
+    """The datasets that planning has listed, each with its collections of whole videos and of composed queries."""
     folders = (root / manifest_paths.WORK).iterdir() if (root / manifest_paths.WORK).is_dir() else ()
     for dataset in sorted(path.name for path in folders):
         for name in (dataset, sharding.whole(dataset), sharding.composed(dataset)):
@@ -114,7 +114,7 @@ def _rejected(path: Path, dataset: str, stage: str) -> list[_Failed]:
 def _counted(
     place: tuple[str, str | None, str], root: Path, parts: Iterable[Path], failed: list[_Failed]
 ) -> tuple[int, int]:
-    """How many clips of parts are done, and how many failed; where there is no part, those of its journal are done."""
+    """How many clips of parts are done, and how many failed; of a missing part, the clips in its journal are done."""
     done, rows = 0, list[_Failed]()
     names = cache(_names_in)
     dataset, suite, stage = place
@@ -140,7 +140,7 @@ def _names_in(folder: Path) -> set[str]:
 
 
 def _grouped(failed: Iterable[_Failed]) -> list[dict[str, Any]]:
-    """Failures that differ only in numbers and the item's id have one reason: the first one's."""
+    """Failures grouped by reason. Reasons that differ only in numbers and the item's id count as one, the first."""
     groups: dict[tuple[str | None, ...], list[_Failed]] = defaultdict(list)
     for failure in failed:
         *place, reason, item = failure
@@ -160,7 +160,7 @@ def _grouped(failed: Iterable[_Failed]) -> list[dict[str, Any]]:
 
 
 def text(status: Mapping[str, Any]) -> str:
-    """The table of all stages, and what failed, of what `collect` gives."""
+    """The table of all stages, and what failed; `status` is the result of `collect`."""
     if not status["stages"]:
         return "Nothing was planned here yet: `snakemake --list-target-rules` lists what there is to make."
     rows = [("dataset", "stage", "done", "of", "", "failed"), *map(_row, status["stages"])]

@@ -1,7 +1,8 @@
 """Watches the jobs that a run has in Slurm, and says why they wait or failed; Snakemake's Slurm plugin does neither.
 
 The plugin, in version 2.8, waits for jobs that can never start, for jobs that Slurm has forgotten, and for jobs that
-`sacct` calls "CANCELLED by". So a thread asks `squeue` itself. It cancels what can never start: the plugin sees that.
+`sacct` calls "CANCELLED by". So a thread asks `squeue` itself. It cancels jobs that can never start, and the plugin
+notices the cancelled jobs.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     import psutil
 
 _EVERY_S = 30.0
-"""Seconds between two looks."""
+"""Seconds between two queries of `squeue`."""
 
 _PLUGIN_EVERY_S = 180.0
-"""The most seconds between two looks of the plugin."""
+"""The most seconds between two queries of the plugin."""
 
 _GROUP = "a group"
 _UNKNOWN: tuple[str, Sequence[str]] = _GROUP, ()
-"""The rule and the logs of what was submitted for several jobs."""
+"""The rule and the logs where one submission is for several jobs."""
 
 _FORM = "%i|%T|%P|%l|%m|%C|%r"
 
@@ -73,7 +74,7 @@ class _Row(NamedTuple):
 
 
 class Watch:
-    """Looks after the jobs of a run.
+    """Watches the jobs of a run.
 
     Args:
         run: the name that all its jobs have in Slurm.
@@ -99,7 +100,7 @@ class Watch:
         self._jobs[job_id] = rule, logs
 
     def start(self) -> None:
-        """Look from now on, until the process ends."""
+        """Watch from now on, until the process ends."""
         threading.Thread(target=self._look_on, name="slurm watch", daemon=True).start()
 
     def _look_on(self) -> None:
@@ -113,7 +114,7 @@ class Watch:
                 self.look()
 
     def look(self) -> None:
-        """Ask Slurm once, say what waits for the same reason as the last time; end a run whose jobs are all lost."""
+        """Ask Slurm once: report jobs that still wait for the same reason, and end a run whose jobs are all lost."""
         rows = self._rows()
         if rows is None:
             return
@@ -133,7 +134,7 @@ class Watch:
         self._note_lost(rows, active)
 
     def _rows(self) -> list[_Row] | None:
-        """What `squeue` says of the run's jobs; None where it fails, which is said."""
+        """What `squeue` says of the run's jobs; None, with a message, where it fails."""
         command = ["squeue", "--name", self._run, "--states=all", "--noheader", f"--format={_FORM}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60)
@@ -165,14 +166,14 @@ class Watch:
             slurm_site.answer("scancel", *ids)
 
     def _note_idle(self, waiting: Mapping[str, _Row], *, none_runs: bool) -> None:
-        """Once in ten minutes in which jobs wait and none runs, say for what."""
+        """After each ten minutes in which jobs wait and none runs, report what they wait for."""
         self._idle_looks = self._idle_looks + 1 if waiting and none_runs else 0
         if self._idle_looks and self._idle_looks * self._every_s % 600 < self._every_s and self._idle_looks > 1:
             reasons = sorted({row.reason for row in waiting.values()})
             self._say(f"{shown.plural(len(waiting), 'job')} in Slurm's queue, and none runs: {', '.join(reasons)}")
 
     def _note_lost(self, rows: Sequence[_Row], active: Sequence[_Row]) -> None:
-        """End a run that has started jobs, and for which nothing works or waits any more, in Slurm or here."""
+        """End a run whose started jobs neither run nor wait any more, in Slurm or here."""
         import psutil  # each job of Snakemake imports this module, and only the run itself watches
 
         idle = self._has_begun and not active and not any(map(_works, psutil.Process().children()))
@@ -208,7 +209,7 @@ def _works(process: psutil.Process) -> bool:
 
 
 def let_plugin_look_every(seconds: float) -> None:
-    """Let the plugin look at its jobs at least so often: it has no setting for the most seconds between two looks."""
+    """Let the plugin query its jobs at least so often: it has no setting for the longest pause between two queries."""
     from snakemake_executor_plugin_slurm import Executor
 
     sleep = Executor.sleep

@@ -1,6 +1,6 @@
-"""What a Slurm cluster allows, asked before the first job, and what a run asks of it that it will never get.
+"""What a Slurm cluster allows, asked before the first job, and which requests of a run it will never grant.
 
-Each answer is optional: a site without accounting, or with a Slurm that prints less, is checked by what it does say.
+Each answer is optional: a cluster without accounting, or whose Slurm prints less, is checked by the answers it gives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Record = dict[str, str]
 
 @dataclass(frozen=True)
 class JobRequest:
-    """What a job asks of Slurm; None is what nobody asked for.
+    """What a job asks of Slurm; None where nothing was asked for.
 
     Attributes:
         minutes, mb: time and memory.
@@ -45,7 +45,7 @@ class JobRequest:
 
     @classmethod
     def of(cls, rule: str, cpus: int, resources: Mapping[str, Any]) -> Self:
-        """Of a job of Snakemake, by its resources."""
+        """The request of a Snakemake job, from its resources."""
         names = (resources.get(key) for key in ("slurm_partition", "slurm_account", "qos"))
         numbers = (resources.get(key) for key in ("runtime", "mem_mb", "gpu"))
         minutes, mb, gpus = (number if isinstance(number, int) else None for number in numbers)
@@ -160,7 +160,7 @@ def check(requests: Iterable[JobRequest], jobs: int, report: Report) -> dict[tup
 
 
 def _largest(requests: Iterable[JobRequest]) -> list[JobRequest]:
-    """Of each rule, partition and quality of service, the most that any job asks for."""
+    """For each rule, partition and quality of service, the most that any job asks for."""
     same = defaultdict[tuple[str, str | None, str | None], list[JobRequest]](list)
     for request in requests:
         same[request.rule, request.partition, request.qos].append(request)
@@ -179,7 +179,7 @@ def _largest(requests: Iterable[JobRequest]) -> list[JobRequest]:
 
 
 def _beyond(request: JobRequest, names: Sequence[str], allowed: Sequence[Partition]) -> Iterator[str]:
-    """What a job asks for that no partition of its own gives, a line each."""
+    """A line for each request of a job that none of its partitions can grant."""
     where = f"partition {' or '.join(names)}"
     minutes, mb, cpus = (max(getattr(partition, key) for partition in allowed) for key in ("minutes", "mb", "cpus"))
     other = "or another slurm_partition"

@@ -1,4 +1,4 @@
-"""What is said of a corpus as a whole, gathered from its rows in one pass: there may be millions of them."""
+"""What a card says of a whole corpus, gathered from its rows in one pass: there may be millions of rows."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _WAY = attrgetter("dataset", "suite", "perturbation", "severity", "variant", "pa
 
 
 class Tally:
-    """Rows of perturbed clips, or of perturbed captions, counted; what follows `distinct` is of clips alone.
+    """Counts of rows of perturbed clips, or of perturbed captions; attributes after `distinct` are of clips alone.
 
     Attributes:
         rows: the number of rows.
         first: the first row.
         items: the ids of the clips.
         captions: the ids of the captions.
-        distinct: a row for each way in which rows were made.
+        distinct: one row for each different way in which rows were made.
         complete: the number of complete rows per item.
         failed: the rows that are not complete.
         losses: the finite PSNRs of stored against intended frames, by suite and storage.
         donors: the SHA-256 of the files that frames were taken from; `receivers`: of those that got frames.
-        scenarios: of the complete rows of each perturbation and severity, in the order in which these come first, the
-            number per backend, and the PSNRs against clean clips.
+        scenarios: for each perturbation and severity, in order of appearance, the number of complete rows per backend,
+            and their PSNRs against clean clips.
     """
 
     def __init__(self) -> None:
@@ -49,13 +49,13 @@ class Tally:
         self.scenarios: dict[tuple[str, int], tuple[Counter[str | None], array[float]]] = {}
 
     def counted(self, rows: Iterable[ClipRow | TextRow]) -> Self:
-        """This tally, with rows that it counts."""
+        """Count rows; returns this tally."""
         for _ in self.over(rows):
             pass
         return self
 
     def over(self, rows: Iterable[_Row]) -> Iterator[_Row]:
-        """The same rows, which are counted."""
+        """Pass the rows on, and count them."""
         for row in rows:
             self.rows += 1
             self.first = self.first or row

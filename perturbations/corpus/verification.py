@@ -1,8 +1,7 @@
 """`perturb verify`: whether every row and every stored file of a corpus is still what a run made.
 
-A manifest has its own SHA-256, a run keeps those of the manifests that it wrote, and rows have the size and the SHA-256
-of every file. With `render`, clips and captions are made again and compared.
-`perturbations.corpus.deletion` removes what is wrong.
+A run keeps the SHA-256 of each manifest that it wrote, and rows have the size and the SHA-256 of every file. With
+`render`, clips and captions are made again and compared. `perturbations.corpus.deletion` removes what is wrong.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _OTHER_FILE = "the file has"
 def manifests_in(path: Path) -> list[Path]:
     """The manifests that a user means by a path: a manifest, a folder of them, or a folder with `manifests` in it.
 
-    Those that a run wrote and that are missing are among them. Raises `ManifestError` where there is none.
+    Manifests that a run wrote and that are missing now are among them. Raises `ManifestError` where there is none.
     """
     folder = _folder_of(path)
     if not folder.is_dir() and folder.exists():
@@ -64,7 +63,7 @@ def _folder_of(path: Path) -> Path:
 
 
 def check_root(manifests: Sequence[Path], root: str) -> list[Finding]:
-    """A finding unless a corpus among the manifests has this root, the SHA-256 of its `videos.parquet`."""
+    """A finding unless one of the manifests is a `videos.parquet` with this SHA-256, the corpus' root."""
     videos = [path for path in manifests if path.name == manifest_paths.name(VIDEOS.name) and path.is_file()]
     roots = {path: storage.sha256(path) for path in videos}
     if root.lower() in roots.values():
@@ -77,10 +76,10 @@ def check_root(manifests: Sequence[Path], root: str) -> list[Finding]:
 
 
 def check(path: Path, *, render: bool = False, jobs: int = 1, stall_limit_s: float = 120.0) -> Iterator[Checked]:
-    """What is wrong with the manifests that a path means; of a folder also with clips and parts that no manifest has.
+    """What is wrong with the manifests that a path means; in a folder, also with clips and parts without a manifest.
 
-    `jobs` processes look at files. With `render`, clips and captions are made again and compared; a clip that is silent
-    for so long is given up.
+    `jobs` processes check files. With `render`, clips and captions are made again and compared; a clip without progress
+    for `stall_limit_s` seconds is given up.
     """
     manifests, folder = manifests_in(path), _folder_of(path)
     for manifest in manifests:
@@ -115,7 +114,7 @@ def _suites_with_clips(root: Path) -> list[tuple[str, str]]:
 
 
 def check_manifest(path: Path, *, render: bool = False, jobs: int = 1, stall_limit_s: float = 120.0) -> Checked:
-    """What is wrong with a manifest, its rows, and the files that they name; the settings are those of `check`.
+    """What is wrong with a manifest, its rows, and the files that its rows name; the settings are as for `check`.
 
     Where the manifest is not what the run wrote, clips are compared with the rows of the run's parts.
     """
@@ -143,9 +142,9 @@ def check_manifest(path: Path, *, render: bool = False, jobs: int = 1, stall_lim
 
 
 def _place(path: Path) -> tuple[Path, str, dict[str, str]]:
-    """The root of the tree that a manifest lies in, what `layout` calls it there, and its fields.
+    """The root of a manifest's tree, its kind of `manifest_paths`, and the fields of its path.
 
-    A manifest in no tree has its folder and no name.
+    A manifest in no tree has its own folder as the root, and no kind.
     """
     path = locations.path_in_tree(path)
     tree = manifest_paths.in_tree(path)
@@ -154,7 +153,7 @@ def _place(path: Path) -> tuple[Path, str, dict[str, str]]:
 
 
 def _read(checked: Checked) -> tuple[RowKind[Any] | None, Sequence[Any] | None, Mapping[str, Any]]:
-    """A manifest's kind, rows and metadata, whose problems are added; no rows where they are not those of the run."""
+    """A manifest's kind, rows and metadata; adds their problems. No rows where a run wrote another manifest."""
     path = checked.path
     record = manifest_paths.record_of(locations.path_in_tree(path))
     if not path.exists():
@@ -187,7 +186,7 @@ def _check_files(
     check: Callable[[list[Any]], list[str]],
     jobs: int,
 ) -> set[str]:
-    """Check the file of every complete row; returns the files that hold the clips."""
+    """Check the file of every complete row, and return the files that hold the clips."""
     stored = set()
     for row, problem in in_parallel(check, (row for row in rows if row.status == COMPLETE), jobs):
         if row.path is not None:
@@ -200,7 +199,7 @@ def _check_files(
     return stored
 
 
-_SLICE = 64  # rows that one process looks at, after which it takes others
+_SLICE = 64  # rows that a process checks at a time
 _Row = TypeVar("_Row")
 _Result = TypeVar("_Result")
 
@@ -208,7 +207,7 @@ _Result = TypeVar("_Result")
 def in_parallel(
     check: Callable[[list[Any]], list[_Result]], rows: Iterable[_Row], jobs: int
 ) -> Iterator[tuple[_Row, _Result]]:
-    """Each row with the result of a function of some rows, which so many processes run."""
+    """Each row with its result of `check`, which takes a group of rows and runs in `jobs` processes."""
     some = iter(rows)
     blocks = iter(lambda: [*islice(some, _SLICE * jobs)], [])
     if jobs == 1:
@@ -222,7 +221,7 @@ def in_parallel(
 
 
 def _problems(rows: Sequence[StoredRow], *, root: Path, render: bool, stall_limit_s: float) -> list[str]:
-    """The problem of each row: of its file, or of its clip made again in a process that may crash or hang."""
+    """The problem of each row's file, or of its clip, which is made again in a process that may crash or hang."""
     problems = [_file_problem(row, root) for row in rows]
     if render:
         sound = [place for place, problem in enumerate(problems) if not problem]
@@ -262,7 +261,7 @@ def _rendered_problem(root: Path, row: VideoRow, tick: Tick) -> str:
             target = Path(folder) / f"again{stored_clip.extension(wanted) or ''}"
             (Path(folder) / "shared").mkdir()
             source = replace(source, scratch=Path(folder) / "shared" if row.cut else None)
-            measured = stored_clip.produce(wanted, source, target, tick, with_sound=False)
+            measured = stored_clip.make_clip(wanted, source, target, tick, with_sound=False)
     except (MediaError, ManifestError) as error:
         return f"it cannot be made again: {error}"
     return "" if measured["frames_sha256"] == row.frames_sha256 else f"{AGAIN}its frames are others"

@@ -1,7 +1,7 @@
 """The architectures of dual encoders that an evaluation can load, their type, and the look-up. Standard library only.
 
 The weights are a folder of transformers; what prepares images and texts is read from that folder and checked against
-what is declared here. A user's file, or another package, declares one more as `BACKBONE`.
+the declarations here. A user's file, or another package, declares a further architecture as `BACKBONE`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from perturbations.base.errors import ConfigError, RegistryError, did_you_mean, 
 _GROUP = "perturbations.backbones"
 
 _Reads = Literal["end", "first", "last"]
-"""The token whose output is a text's feature: that which ends the text, the first, or the last of a fixed number."""
+"""The token whose output is a text's feature: the text's end token, the first token, or the last of a fixed number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Backbone:
         places_follow_padding: whether the first token's position is the id after the padding's, as in XLM-R.
         whole_videos: whether it gives one feature per video, of as many frames as its configuration says; otherwise one
             per frame.
-        also: for the documentation, what else it has: the faster pass of `tta.towers` for frames of large models, or
+        also: further abilities, for the documentation: the faster pass of `tta.towers` for frames of large models, or
             fine-tuned checkpoints under OpenAI's names, as CLIP4Clip's are.
     """
 
@@ -132,7 +132,7 @@ _OWN = (
 
 @plugins.cached
 def backbones() -> dict[str, Backbone]:
-    """Every backbone by its name, in the order of tables: this package's, then those from outside."""
+    """Every backbone by its name, in the order of tables: first this package's, then backbones from outside."""
     brought = plugins.load_all(_GROUP, {}, "BACKBONE", Backbone)
     if twice := [entry.name for entry in _OWN if entry.name in brought]:
         raise RegistryError(f"a file of `plugins` declares {twice[0]!r}, which there is already: give it another name")
@@ -140,7 +140,7 @@ def backbones() -> dict[str, Backbone]:
 
 
 def code(name: str) -> str | None:
-    """The SHA-256 of the file that declares a backbone from outside; None of this package's."""
+    """The SHA-256 of the file that declares a backbone from outside; None for a backbone of this package."""
     return plugins.code_of(_GROUP, name, {}, "BACKBONE")
 
 

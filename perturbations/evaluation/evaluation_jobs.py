@@ -1,6 +1,6 @@
 """The jobs of rules about evaluations: of their models, of runs, and of results.
 
-`device` and `reader` say where and with what a job runs.
+`device` and `reader` say where a job runs and what decodes its clips.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def gallery(
     output: Path,
     captions: Path | None = None,
 ) -> None:
-    """Encode the clean clips of a dataset, their middle frames, or its `captions`, as `output` is called."""
+    """Encode the clean clips of a dataset, their middle frames, or its `captions`; the name of `output` says which."""
     need_models()
     from perturbations.evaluation.run import query_encoding
 
@@ -49,14 +49,14 @@ def gallery(
 
 
 def load_model(model: Mapping[str, Any], device: str) -> LoadedBackbone:
-    """The model of a job, from its settings (`rules.loaded_model`)."""
+    """The model of a job, from its settings (`evaluation_rules.loaded_model`)."""
     from perturbations.evaluation.models import encoder_loading
 
     return encoder_loading.load(**{name: value for name, value in model.items() if name != "files"}, device=device)
 
 
 def clean_rows(sources: Path, captions: Path | None, rejected: int = 0) -> Clean:
-    """The rows of a dataset as it is."""
+    """The clean rows of a dataset."""
     from perturbations.evaluation.run.retrieval_of_scenario import Clean
     from perturbations.manifest import files
     from perturbations.manifest.rows import CAPTIONS, SOURCES
@@ -91,9 +91,9 @@ def evaluate(
     top_k: int | None = None,
     ways: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make some runs of an evaluation, those of `rows.as_settings`.
+    """Make some runs of an evaluation: those that `result_rows.as_settings` described.
 
-    `banks` are the datasets of banks, by name; `ways` of composed retrieval those to use queries.
+    `banks` are the datasets of banks, by name; `ways` are the ways to use the queries of composed retrieval.
     """
     need_models()
     from perturbations.composed import manifests
@@ -152,7 +152,7 @@ def evaluate(
 
 
 def _perturbed_rows(clean: Clean) -> Callable[[Run, Modality], tuple[list[CandidateRow], str]]:
-    """Reads the perturbed rows of a run: those of the parts of its scenario, or of a mix."""
+    """A function that reads the perturbed rows of a run: from the parts of its scenario, or from a mix."""
     from perturbations.corpus.captions import mixes
     from perturbations.evaluation.plan import planned_runs
     from perturbations.evaluation.result_rows import LISTED, order_of
@@ -219,7 +219,7 @@ def results_page(
     page: Path,
     answers: Sequence[Section] = (),
 ) -> None:
-    """Write the page of results, with what the corpora of `datasets` left out, and beside it its tables.
+    """Write the page of results, with what the corpora of `datasets` left out; its tables are written beside it.
 
     `answers` are the sections of answers to questions.
     """

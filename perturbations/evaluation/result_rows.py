@@ -22,7 +22,7 @@ CHOICES = "choices"
 """`gallery_name` of multiple choice: a few items of its own for each query."""
 
 FEATURES = "features"
-"""`setting` of results whose features were given: of their model nothing is known but its name."""
+"""`setting` of results whose features were given: nothing but the model's name is known."""
 
 LISTED = "listed"
 """`order` of queries that are sorted by their ids."""
@@ -37,12 +37,11 @@ COMPOSED = "composed"
 """The direction of queries of a clip and an instruction, and the kind of their results."""
 
 KINDS = ("adaptation", "evaluation", COMPOSED)
-"""What `tta_<dataset>`, `evaluate_<dataset>` and `composed_<dataset>` make; an adaptation includes the model without
-adaptation."""
+"""What `tta_<dataset>`, `evaluate_<dataset>` and `composed_<dataset>` make. An adaptation includes "no adaptation"."""
 
 
 class ScenarioKey(NamedTuple):
-    """What is perturbed in a scenario; None where it has no such thing. `Run` says what each is."""
+    """What is perturbed in a scenario; a field that does not apply is None. `Run` explains the fields."""
 
     suite: str
     perturbation: str
@@ -58,7 +57,7 @@ CLEAN_SCENARIO = ScenarioKey("clean", "clean", 0)
 
 
 def backends_of(backend: str | None) -> dict[str, str]:
-    """The backend of each role, and what departs from publications, from the column `backend`; nothing without it."""
+    """The backend of each role, and departures from publications, from the column `backend`; empty without it."""
     roles: dict[str, str] = json.loads(backend or "{}")
     return roles
 
@@ -72,16 +71,16 @@ class Run:
 
     Attributes:
         dataset: what the user calls it.
-        suite, perturbation, severity: what is perturbed: "clean", "clean", 0 where nothing is. The perturbation is
-            "all" where it differs from video to video, and the severity None where that does.
+        suite, perturbation, severity: the scenario; "clean", "clean", 0 where nothing is perturbed. The perturbation is
+            "all" where it differs from video to video; the severity is None where it differs.
         mix, share: "mixed_severity", "mixed_types", `PER_BATCH`, or None; the part of the videos that is perturbed.
         direction, side: which modality is the query, and what is perturbed.
         model, model_key: the model: the name or folder of its weights, or the name that features were given under; and
             its name in paths and tables.
-        pooling, checkpoint_sha256, num_frames, precision, setting: how the model ran, and what it was trained on.
+        pooling, checkpoint_sha256, num_frames, precision, setting: how the model ran, and its training data.
         method, parameters, banks_sha256, steps, batch_size: the method; `parameters` is the canonical JSON
             of all of them, and `banks_sha256` a hash of the banks' features, null without a bank.
-        code: the SHA-256 of the file that declares the method; null of this package's.
+        code: the SHA-256 of the file that declares the method; null for a method of this package.
         label: what tables call the method with its parameters.
         seed, order: the seed, and the order of queries that it gives.
         adapter, listed_sha256: of the dataset, whatever the user calls it: how it is read, and a hash of the listed
@@ -121,11 +120,11 @@ class Run:
 
     @property
     def scenario(self) -> ScenarioKey:
-        """What is perturbed."""
+        """The scenario: what is perturbed."""
         return ScenarioKey(*(getattr(self, name) for name in ScenarioKey._fields))
 
     def columns(self) -> dict[str, Any]:
-        """The columns of a run by name, also of a row that has more."""
+        """The columns of a run by name; a row's further columns are left out."""
         return {column.name: getattr(self, column.name) for column in fields(Run)}
 
 
@@ -133,14 +132,14 @@ class Run:
 class ResultRow(Run):
     """A run and its figures.
 
-    `clean_recall_at_<k>` is the clean result of the same method and seed over the same queries: those that this
-    scenario has ranks of. `protocol` names the preset that the configuration follows.
-    `clean_input_queries` are perturbed captions that the model reads as the clean ones, because they differ only behind
-    its last token, or in what its tokenizer leaves out; null where no tokens were made. `truncated_queries` are
-    captions that have more tokens than the model reads.
+    `clean_recall_at_<k>` is the clean result of the same method and seed over the same queries, those with ranks in
+    this scenario. `protocol` names the preset that the configuration follows.
+    `clean_input_queries` counts perturbed captions that the model reads as the clean captions, because they differ only
+    after its last token, or in characters that its tokenizer drops; null where no tokens were made.
+    `truncated_queries` counts captions with more tokens than the model reads.
     `architecture` is the vision tower of the loaded model: "clip ViT-B/32".
-    Of composed retrieval galleries differ in size: `gallery_mean` is their mean, `gallery` the nearest whole number.
-    `map_at_<k>` are of queries with several targets, in percent. `source_in_gallery` says whether the query's own clip
+    In composed retrieval, galleries differ in size: `gallery_mean` is their mean, `gallery` the nearest whole number.
+    `map_at_<k>` are for queries with several targets, in percent. `source_in_gallery` says whether the query's own clip
     is in its gallery, and `source_first` is the share of queries whose own clip outranks every target, in percent.
     """
 
@@ -210,11 +209,11 @@ class RankRow(Run):
 
 
 Finished = tuple[ResultRow, tuple[Sequence[str], Sequence[int], Sequence[str | None]]]
-"""A finished run: its row, and of its queries the ids, the ranks, and what they retrieved first."""
+"""A finished run: its row, and its queries' ids, ranks, and first retrieved items."""
 
 
 def rows_of(runs: Iterable[Finished]) -> tuple[list[ResultRow], list[RankRow]]:
-    """The rows of results, and the rows of ranks, a query each."""
+    """The rows of results, and the rows of ranks, one per query."""
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
     for row, queries in runs:
@@ -230,7 +229,7 @@ def rows_of(runs: Iterable[Finished]) -> tuple[list[ResultRow], list[RankRow]]:
 def run_of_named_model(
     dataset: str, model: str, scenario: ScenarioKey, direction: str, setting: str, **columns: Any
 ) -> Run:
-    """The run of a scenario by a model whose name alone is known: another program computed its features."""
+    """The run of a scenario by a model of which only the name is known: another program computed its features."""
     known: dict[str, Any] = {"direction": direction, "model_key": model, "seed": 0, "order": LISTED, **columns}
     return Run(dataset=dataset, model=model, setting=setting, checkpoint_sha256="", **scenario._asdict(), **known)
 
@@ -242,11 +241,11 @@ _RUN_KEY = (
 
 
 def _contradictions(path: Path, rows: Sequence[ResultRow], about: Mapping[str, object]) -> Iterator[str]:
-    """What merged results contradict in their tree: what the dataset lists, and the parts that they were merged from.
+    """How merged results contradict their tree: what the dataset lists, and the parts from which they were merged.
 
     Raises `ManifestError` for damaged manifests.
     """
-    from perturbations.composed import manifests  # for who verifies
+    from perturbations.composed import manifests  # only `perturb verify` needs it
     from perturbations.manifest import files, locations
     from perturbations.manifest.companions import companion
     from perturbations.manifest.rows import CAPTIONS, SOURCES
@@ -287,7 +286,7 @@ _OF_METHOD = ("method", "label", "parameters", "code", "seed", "order")
 
 
 def as_settings(runs: Sequence[Run]) -> dict[str, Any]:
-    """Every scenario by every method as JSON: what the runs share, and what each scenario and each method has."""
+    """Runs (every scenario by every method) as JSON: the common columns, and those of each scenario and method."""
     columns = [{name: value for name, value in run.columns().items() if value is not None} for run in runs]
     parts = {"scenarios": ScenarioKey._fields, "methods": _OF_METHOD}
     held: dict[str, Any] = {
@@ -299,7 +298,7 @@ def as_settings(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def from_settings(held: Mapping[str, Any]) -> list[Run]:
-    """The runs of `as_settings`: of each scenario, one by each method."""
+    """The runs that `as_settings` wrote: every scenario by every method."""
     return [Run(**held["shared"], **scenario, **method) for scenario in held["scenarios"] for method in held["methods"]]
 
 
@@ -318,19 +317,19 @@ def listed_sha256(sources: Iterable[SourceRow], captions: Iterable[CaptionRow]) 
 
 
 def banks_key(hashes: Mapping[str, str]) -> str | None:
-    """`banks_sha256` of a method: of a hash of the features of each bank that it uses, by name; None without one."""
+    """`banks_sha256` of a method, from the hash of each bank's features, by the bank's name; None without a bank."""
     return digest(dict(hashes)) if hashes else None
 
 
 def order_of(seed: int) -> str:
-    """The name of the order of queries that a seed gives: `LISTED`, or a permutation of its own."""
+    """The name of a seed's order of queries: `LISTED`, or a permutation that only this seed has."""
     return LISTED if seed == PUBLISHED_SEED else f"seed {seed}"
 
 
 def places_of(query_ids: Iterable[str], seed: int) -> list[int]:
     """The places of queries, which are sorted by their ids, in the order of a seed.
 
-    Each query draws a number of its own, so that a missing one leaves the order of the others.
+    Each query draws a number of its own, so that a missing query does not change the order of the others.
     """
     ids = [*query_ids]
     if order_of(seed) == LISTED:
@@ -342,10 +341,10 @@ def places_of(query_ids: Iterable[str], seed: int) -> list[int]:
 
 
 def tables_of(page: Path) -> Path:
-    """The folder of a page's tables: beside it."""
+    """The folder of a page's tables, beside the page."""
     return page.with_name(page.stem + manifest_paths.TABLES)
 
 
 def ranks_of(part: Path) -> Path:
-    """The ranks of the results in a part: beside it."""
+    """The file of the ranks for a part of results, beside the part."""
     return part.with_suffix(".ranks.parquet")

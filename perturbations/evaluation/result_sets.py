@@ -1,4 +1,4 @@
-"""Results of many models in one table: what may share a table, and the clean counterpart of each."""
+"""Results of many models in one table: which rows may share a table, and the clean counterpart of each row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECALLS = (1, 5, 10)
 """The k of the columns `clean_recall_at_<k>`."""
 
 RANDOM = "random"
-"""The method of rows that give chance: galleries in random order, whose recall is exact, without ranks."""
+"""The method of rows that show chance: the exact recall of galleries in random order, without ranks."""
 
 
 def result_of_ranks(
@@ -41,7 +41,7 @@ def result_of_ranks(
 ) -> Finished:
     """The results of a run from the ranks of its queries: integers from 1, (queries,).
 
-    `first` is what each query retrieved first, where that is kept; `columns` are further ones of the row.
+    `first` is what each query retrieved first, where that is kept; `columns` are further columns of the row.
     """
     columns = {"queries": len(query_ids), **retrieval.summary_of_ranks(ranks), **columns}
     row = ResultRow(**run.columns(), **columns, category=category_of(run))
@@ -52,7 +52,7 @@ Blocks = Iterable[tuple[slice, NDArray[Any]]]
 """Rows of a matrix of scores, queries x items, part by part."""
 
 
-def measured(
+def result_of_scores(
     run: Run,
     query_ids: Sequence[str],
     item_ids: Sequence[str],
@@ -118,7 +118,7 @@ def check(rows: Iterable[ResultRow]) -> None:
 def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[ResultRow]:
     """The rows with `clean_recall_at_<k>`: the clean result of the same method and seed over the same queries.
 
-    The columns stay empty where the clean run is not there, or lacks a query. The `ranks` of these runs are read once,
+    The columns stay empty where the clean run is missing, or lacks a query. The `ranks` of these runs are read once,
     and only where a run has fewer queries than its clean counterpart.
     """
     clean = {key_of(row): row for row in rows if row.suite == "clean"}

@@ -1,6 +1,6 @@
 """`croissant.json`, which `mlcroissant` and dataset search engines read.
 
-It describes tables and videos in the vocabulary of Croissant 1.1 (JSON-LD), with its terms of responsible AI:
+It describes tables and videos in the vocabulary of Croissant 1.1 (JSON-LD), with the terms of its Responsible AI part:
 https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html, croissant-rai-spec.html beside it, and
 https://www.w3.org/TR/prov-o.
 """
@@ -31,7 +31,7 @@ REQUIRED = (
     *("rai:dataLimitations", "rai:dataBiases", "rai:personalSensitiveInformation", "rai:dataUseCases"),
     *("rai:dataSocialImpact", "rai:hasSyntheticData", "prov:wasDerivedFrom", "prov:wasGeneratedBy"),
 )
-"""What NeurIPS' track of evaluations and datasets asks for beside Croissant's own fields (2026)."""
+"""The terms that NeurIPS' track of evaluations and datasets (2026) requires beside Croissant's own fields."""
 
 _VERSION = "http://mlcommons.org/croissant/1.1"
 _TERMS = (
@@ -93,7 +93,8 @@ def write(corpus: ExportedCorpus, records: Mapping[str, Sequence[Path]], videos:
         "description": f"{corpus.in_words('Video-text retrieval')} under perturbations: {', '.join(records)}, "
         f"made by perturbations {__version__}.",
         "conformsTo": [_VERSION, "http://mlcommons.org/croissant/RAI/1.0"],
-        # The corpus' own: two corpora of one version of the software differ in it, and the same corpus never does.
+        # The corpus' own version: equal for equal corpora, different for different corpora of one version of the
+        # software.
         "version": f"1.0.0+{root[:16]}",
         "identifier": f"sha256:{root}",
         "datePublished": datetime.now(UTC).date().isoformat(),
@@ -113,7 +114,7 @@ def write(corpus: ExportedCorpus, records: Mapping[str, Sequence[Path]], videos:
 def responsible_terms(corpus: ExportedCorpus) -> dict[str, Any]:
     """The terms of the Responsible AI vocabulary of Croissant, and of PROV.
 
-    What the clips show, only the owner of an unpublished dataset knows: those terms are not in it.
+    Terms about the content of unpublished clips are left out: only the owner of the dataset knows them.
     """
     origin, adapter, shown_in = card.origin(corpus), card.adapter_of(corpus), {}
     if card.is_published(corpus) or card.is_synthetic(corpus):
@@ -158,8 +159,8 @@ _IMPACT = (
 
 
 def _limits(corpus: ExportedCorpus, *, is_perturbed: bool) -> list[str]:
-    """What users must know before they rely on it."""
-    comparability, lost = corpus.about.get("comparability"), card.lost(corpus)
+    """The limits that users must know before they rely on the corpus."""
+    comparability, lost = corpus.about.get("comparability"), card.left_out_sentence(corpus)
     rejected = sum(not row.accepted for row in corpus.texts)
     sentences = {
         f"Results are {comparability}.": comparability,
@@ -184,7 +185,7 @@ def read_rai(path: Path) -> dict[str, Any]:
 
 
 def _lacking(corpus: ExportedCorpus, responsible: Mapping[str, Any]) -> list[str]:
-    """What is still empty, each with the option that gives it."""
+    """The terms that are still empty, each with the option that gives it."""
     given = ("license", "creator", "citation", "url")
     lacking = [f"--{name}" for name in given if not getattr(corpus.request, name)]
     empty = [name for name in REQUIRED if responsible.get(name) in (None, "", [], {})]
@@ -214,5 +215,5 @@ def _field(record_set: str, column: pa.Field) -> dict[str, Any]:
 
 
 def _named(kind: str, identifier: str, name: str | None = None) -> dict[str, Any]:
-    """The begin of an object of Croissant's vocabulary."""
+    """The first keys of an object in Croissant's vocabulary."""
     return {"@type": f"cr:{kind}", "@id": identifier, "name": name or identifier}

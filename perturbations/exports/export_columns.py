@@ -26,7 +26,7 @@ _TYPES = {
     "changed": pa.bool_(),
     "captions": pa.list_(pa.string()),
 }
-"""The types of columns that are no text."""
+"""The types of columns that are not text."""
 
 
 def _schema_of(*columns: str) -> pa.Schema:
@@ -60,7 +60,7 @@ PAIRED = _schema_of(
 
 _EMPTY: dict[pa.DataType, Any] = {pa.string(): "", pa.int64(): 0, pa.float64(): math.nan, pa.bool_(): False}
 _EMPTY |= {pa.list_(kind): [value] for kind, value in _EMPTY.items()}
-"""The types that columns have, and the JSON of each where nothing is known."""
+"""The types of columns, each with its JSON value where nothing is known."""
 
 
 class FurtherColumns(NamedTuple):
@@ -71,7 +71,7 @@ class FurtherColumns(NamedTuple):
 
 
 def further_columns(corpus: ExportedCorpus) -> FurtherColumns:
-    """The further columns of an exported corpus; values of several types, and objects, become JSON text."""
+    """The further columns of an exported corpus; columns with several types, and objects, become JSON text."""
     texts = {row.item_id: row.attributes for row in corpus.sources}
     fields, columns = [], {}
     for name, values in by_column(texts, texts).items():
@@ -106,7 +106,7 @@ def _of_text(row: PairedText, originals: Mapping[str, str]) -> dict[str, Any]:
     level = None
     if isinstance(row, MultimodalRow):
         clean = {}
-        with suppress(UnknownPerturbationError):  # of a package that is not installed here
+        with suppress(UnknownPerturbationError):  # the suite is of a package that is not installed here
             level = suites.get(f"{row.suite}/{row.text_perturbation}").category
     values = {name: getattr(row, name, None) for name in PAIRED.names}
     return values | clean | {"text_level": level, "source_text": originals.get(row.caption_id)}
@@ -119,14 +119,14 @@ def of_caption(row: TextRow | CaptionRow) -> dict[str, Any]:
 
 
 def _of_row(schema: pa.Schema, row: object) -> dict[str, Any]:
-    """The columns that a row has by the same names; of one that is not perturbed, those of a clean one."""
+    """The columns that a row has under the same names; a row that is not perturbed gets the values of a clean clip."""
     values = {name: getattr(row, name, None) for name in schema.names}
     clean = {name: export_names.CLEAN for name in ("suite", "perturbation") if values[name] is None}
     return {**values, **clean, "severity": values["severity"] or 0}
 
 
 def write(path: Path, schema: pa.Schema, parts: Iterable[Iterable[Mapping[str, Any]]]) -> int:
-    """Write rows as Parquet, each part as a row group; the same rows give the same bytes. Returns their number."""
+    """Write rows as Parquet, each part as a row group; equal rows give equal bytes. Returns the number of rows."""
     count = 0
     with storage.atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for part in parts:
@@ -139,14 +139,14 @@ def write(path: Path, schema: pa.Schema, parts: Iterable[Iterable[Mapping[str, A
 def as_json(schema: pa.Schema, row: Mapping[str, Any]) -> dict[str, Any]:
     """A row for JSON, whose values all have the type of their column.
 
-    `datasets` takes the types of all samples from the first five, so that no null may be among them: text that is not
-    known is empty, a number is 0 or NaN, and a list without texts holds an empty one.
+    `datasets` takes the types of all samples from the first five, so no value may be null: unknown text is empty, an
+    unknown number is 0 or NaN, and a list without texts holds an empty text.
     """
     return {own.name: _EMPTY[own.type] if row[own.name] in (None, []) else row[own.name] for own in schema}
 
 
 def features(schema: pa.Schema) -> list[dict[str, str]]:
-    """The columns as `datasets` describes them in a card."""
+    """The description of the columns for `datasets` in a card."""
     dtypes = {pa.float64(): "float64"}
     return [
         {"name": column.name, "list": dtypes.get(column.type.value_type, str(column.type.value_type))}

@@ -1,4 +1,4 @@
-"""The folder of an export, a new or an empty one, and the lists in it."""
+"""The folder of an export, which is new or empty at the beginning, and the lists in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perturbations.exports.exported_corpus import ExportedCorpus
 from perturbations.manifest import files, locations, manifest_paths
 
 MARKER = "perturbations.json"
-"""The file that says which export a folder holds."""
+"""The file that names the export in a folder."""
 
 LEFT_OUT = "left_out.csv"
 """The file that lists the rows without a clip."""
@@ -26,7 +26,7 @@ SUMS = "SHA256SUMS"
 """The list of files with their hashes, as `sha256sum -c SHA256SUMS` reads it."""
 
 STAGED = "staged"
-"""The folder, below `data`, of videos that are encoded to become a part of other files."""
+"""The folder, below `data`, of encoded videos that become a part of other files."""
 
 _SUM = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f]+)")
 
@@ -36,7 +36,7 @@ def check_tree(output: Path, manifest: Path) -> None:
     try:
         root = locations.root_of(manifest, files.read_metadata(manifest)).resolve()
     except ManifestError:
-        return  # it was taken out of its tree; of captions, that is no error
+        return  # the manifest was taken out of its tree; for captions, this is no error
     if not manifest.resolve().is_relative_to(root / manifest_paths.MANIFESTS):
         return
     for own in (root / manifest_paths.MANIFESTS, root / manifest_paths.CORPORA):
@@ -61,7 +61,7 @@ def claim(corpus: ExportedCorpus) -> None:
 
 
 def read_marker(output: Path) -> dict[str, object]:
-    """The marker of an export's folder: its `format` and `corpus`. It is empty for any other folder."""
+    """The marker of an export's folder: its `format` and `corpus`; empty for any other folder."""
     with suppress(OSError, ValueError, RecursionError):
         about = json.loads((output / MARKER).read_bytes())
         return about if isinstance(about, dict) else {}
@@ -69,7 +69,7 @@ def read_marker(output: Path) -> dict[str, object]:
 
 
 def finish(output: Path, left_out: Iterable[LeftOut]) -> None:
-    """Delete the staged videos, and list the rows that are not exported, with the reasons; no list where all are."""
+    """Delete the staged videos, and list the rows that are not exported, with the reasons; no list without any."""
     import pandas as pd  # not at the top: `perturb verify` reads the marker alone
 
     shutil.rmtree(output / DATA / STAGED, ignore_errors=True)
@@ -84,7 +84,7 @@ def for_spreadsheets(text: str) -> str:
 
 
 def write_sums(output: Path, known: Mapping[Path, str] | None = None, *, only: Iterable[Path] = ()) -> str:
-    """List the files of an export with their hashes, or some `only`; the files of `known` hashes are not read.
+    """List the files of an export (or `only` some) with their hashes; files with `known` hashes are not read.
 
     Returns the hash of the list itself, the export's root.
     """

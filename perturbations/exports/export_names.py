@@ -24,7 +24,7 @@ FILES_PER_FOLDER = 10_000
 FILES_PER_REPOSITORY = 100_000
 """What the Hugging Face Hub recommends at most (https://huggingface.co/docs/hub/storage-limits)."""
 
-_OTHER_FILES = 5  # of a repository: the card, the marker, the lists, the description
+_OTHER_FILES = 5  # further files of a repository: the card, the marker, the lists, the description
 
 _PLAIN = re.compile(r"(?!x[0-9a-f]{32}\Z)[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 _EXTENSIONS = (*VIDEO_EXTENSIONS, *profiles.PICTURE_EXTENSIONS)
@@ -33,7 +33,7 @@ _EXTENSIONS = (*VIDEO_EXTENSIONS, *profiles.PICTURE_EXTENSIONS)
 def keys(ids: Iterable[str]) -> dict[str, str]:
     """A name per id; no two differ in case only.
 
-    It is the id itself, without the extension of a media file, where that is plain and no other id's; else a hash.
+    The name is the id without the extension of a media file, if it is plain and unique; otherwise a hash.
     """
     stems = {item_id: _stem(item_id) for item_id in sorted(set(ids))}
     folded = Counter(stem.casefold() for stem in stems.values())
@@ -58,28 +58,28 @@ def scenario(row: ClipRow | SourceRow | TextRow) -> str:
         return CLEAN
     perturbation = row.perturbation or CLEAN
     if isinstance(row, MixRow):
-        return named(row.mix, perturbation if row.share is None else _percent(row.share))
-    return named(perturbation, str(row.severity))
+        return joined_name(row.mix, perturbation if row.share is None else _percent(row.share))
+    return joined_name(perturbation, str(row.severity))
 
 
 def scenario_of_text(row: MultimodalRow | CaptionRow) -> str:
     """The name of the scenario of a pair's caption: `no_verbs_1`, `clean`."""
-    return CLEAN if isinstance(row, CaptionRow) else named(row.text_perturbation, str(row.text_severity))
+    return CLEAN if isinstance(row, CaptionRow) else joined_name(row.text_perturbation, str(row.text_severity))
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.6f}".rstrip("0").rstrip(".").replace(".", "p")
 
 
-def named(*parts: str) -> str:
-    """A name of several parts."""
+def joined_name(*parts: str) -> str:
+    """Join the parts of a name."""
     return "_".join(part if _PLAIN.fullmatch(part) else _hashed(part) for part in parts)
 
 
 def check_files(counts: Iterable[int]) -> None:
-    """Raise `OutputError` where a layout of one file per clip, with so many in each folder, is more than the Hub holds.
+    """Raise `OutputError` where a layout of one file per clip has more files per folder than the Hub allows.
 
-    The table of a folder is one file more, and the files of the repository itself a few.
+    The table of a folder counts as a further file, and so do the files of the repository itself.
     """
     counts = list(counts)
     count, most = sum(counts) + len(counts) + _OTHER_FILES, max(counts, default=0)

@@ -1,4 +1,4 @@
-"""The formats of exports, and what is asked of one. Standard library only: the command line imports it at its start.
+"""The formats of exports, and the request for an export. Standard library only: the command line imports it first.
 
 A format's module has a function per kind of corpus that it takes: `write_videos`, `write_captions`, `write_pairs`,
 `write_splits`. Packages from elsewhere add formats by entry points of the group `perturbations.exports`.
@@ -36,10 +36,10 @@ class Request:
         gallery: composed queries: the local gallery's name; None: the dataset's own, else the default.
         global_gallery: composed queries: whether the global gallery is written too.
         mirror: questions: whether clips are written where the harness's own tasks look for them, without tasks.
-        clean: whether the clean clips (of texts: the clean captions and clips) are written too.
+        clean: whether the clean clips (for texts: the clean captions and clips) are written too.
         shard_bytes: the size above which a new shard is begun.
-        license, creator, citation, url: what only the publisher knows: a name, best one of SPDX, or an address; who
-            made the dataset; how it is cited, best as BibTeX; its page. Empty where it was not given.
+        license, creator, citation, url: facts that only the publisher knows: the licence's name (best from SPDX) or
+            address; who made the dataset; how it is cited (best as BibTeX); its page. Empty if not given.
         rai: terms of Croissant's responsible AI and of PROV, in place of those that the manifest gives.
     """
 
@@ -75,7 +75,7 @@ LeftOut = tuple[str, str]
 class Exported:
     """The number of videos (`noun`) that were written, and the rows that are left out, with the reasons.
 
-    `others` is what is written beside or in place of videos, in words: "19 captions", "recipes of 15 clips".
+    `others` names what is written beside or instead of videos: "19 captions", "recipes of 15 clips".
     """
 
     written: int = 0
@@ -139,7 +139,7 @@ _OWN = (
     ("vtr_tta", "X-Pool's and HAT-VTR's released loaders", "exports.vtr_tta", "videos captions"),
     ("webdataset", "tar shards for webdataset", "exports.webdataset", "videos captions pairs"),
 )
-"""The package's own: name, summary, module, and kinds of corpus."""
+"""The formats of this package: name, summary, module, and kinds of corpus."""
 
 
 @plugins.cached

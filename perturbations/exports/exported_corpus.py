@@ -1,4 +1,4 @@
-"""A corpus as its exports need it: its complete clips, scenario by scenario, with names and captions."""
+"""A corpus in the form that exports need: its complete clips, scenario by scenario, with names and captions."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class ExportedClip:
     """A complete clip of an exported corpus.
 
     Attributes:
-        row: its row, with which its frames are opened: of videos or of sources.
+        row: its row of a videos or sources manifest, which opens its frames.
         scenario: the name of its scenario.
         key: the name of its item in files.
         captions: its clean captions, in their order.
-        mix, share: of the mix that it is in.
-        texts: the captions that it is paired with, by perturbation and id; of a clean clip the clean ones.
+        mix, share: the mix that it is in, and the share of perturbed clips there.
+        texts: the captions that it is paired with, sorted by perturbation and id; for a clean clip the clean captions.
     """
 
     row: VideoRow | CompleteSource
@@ -68,7 +68,7 @@ class ExportedClip:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What tells the clip's video from others: rows of several scenarios may be of one video."""
+        """The identity of the clip's video: rows of several scenarios may show the same video."""
         if isinstance(self.row, CompleteSource):
             return (export_names.CLEAN, self.row.item_id)
         return self.row.suite, self.row.perturbation, str(self.row.severity), self.row.item_id
@@ -81,15 +81,15 @@ class ExportedCorpus:
     Attributes:
         request: the request.
         about: the metadata of its manifest.
-        records: what a row of the export is: "clips", "pairs", "captions" or "queries".
-        rows: the rows of clips, those of one scenario one after another.
+        records: the kind of the export's rows: "clips", "pairs", "captions" or "queries".
+        rows: the rows of clips, scenario by scenario.
         captions, sources: the dataset's clean captions, and its clips.
         texts: the rows of perturbed captions.
         dataset: the dataset's name.
-        suites, mixes, storages: the different ones of complete rows.
+        suites, mixes, storages: the different values in complete rows.
         has_pictures: whether a clip is a picture.
         keys: the names of items in files.
-        counts: the number of complete clips per scenario that has some.
+        counts: the number of complete clips of each scenario with complete clips.
         quarantined, failed: the rows without a clip, and the clips whose videos could not be written.
         written: the number of videos that were written.
         videos: the identities of the exported clips.
@@ -117,7 +117,7 @@ class ExportedCorpus:
     count: int = 0
 
     def scenarios(self) -> Iterator[tuple[str, list[ExportedClip]]]:
-        """The complete clips of one scenario after another, clean ones last, sorted by item."""
+        """The complete clips, scenario by scenario (the clean scenario last), sorted by item."""
         captions = captions_of(self.captions)
         for name, rows in self.rows_by_scenario():
             of_item: dict[str, list[UsableRow]] = defaultdict(list)
@@ -127,12 +127,12 @@ class ExportedCorpus:
                 yield name, [self._clip(name, of_item[own], captions.get(own, ())) for own in sorted(of_item)]
 
     def rows_by_scenario(self) -> Iterator[tuple[str, Iterable[ListedRow]]]:
-        """The rows of one scenario after another, clean ones last, which may be all rows."""
+        """The rows, scenario by scenario, with the clean rows last."""
         clean = self.sources if self.request.clean and self.rows is not self.sources else ()
         return groupby(chain(self.rows, clean), export_names.scenario)
 
     def _clip(self, scenario: str, rows: Sequence[UsableRow], captions: tuple[CaptionRow, ...]) -> ExportedClip:
-        """The clip of one item's rows, which are several of pairs only."""
+        """The clip of an item's rows; only pairs have several rows per item."""
         first, row = rows[0], typed_row(rows[0])
         assert isinstance(row, VideoRow | CompleteSource)
         texts: Iterable[PairedText] = captions
@@ -147,7 +147,7 @@ class ExportedCorpus:
         return chain.from_iterable(clips for _, clips in self.scenarios())
 
     def captions_by_scenario(self) -> Iterator[tuple[str, Sequence[TextRow] | Sequence[CaptionRow]]]:
-        """The accepted captions of one scenario after another, clean ones last, with the name of it."""
+        """The name and the accepted captions of each scenario, with the clean captions last."""
         for name, together in groupby(self.texts, export_names.scenario):
             if rows := [row for row in together if row.accepted]:
                 yield name, rows
@@ -161,9 +161,9 @@ class ExportedCorpus:
 
     @property
     def identity(self) -> list[str]:
-        """What tells an export from others: the dataset, the kind of manifest or of mix, the suites."""
+        """The identity of an export: the dataset, the kind of manifest or of mix, the suites."""
         made_by = self.suites
-        if not made_by and self.about.get("suite"):  # of a suite's manifest, only clean clips are exported
+        if not made_by and self.about.get("suite"):  # only the clean clips of a suite's manifest are exported
             made_by = {str(self.about["suite"])}
         kind = ",".join(sorted(self.mixes)) or str(self.about.get("kind", ""))
         return [self.dataset, kind, ",".join(sorted(made_by)) or export_names.CLEAN]
@@ -175,11 +175,11 @@ class ExportedCorpus:
         return f"{dataset} {self.in_words(kind)} {made_by}".replace(",", ", ")
 
     def in_words(self, text: str) -> str:
-        """A sentence about clips, about pictures where the clips are pictures."""
+        """A sentence about clips, which says "pictures" where the clips are pictures."""
         return shown.in_words_of(text, pictures=self.has_pictures)
 
     def result(self, others: str = "") -> Exported:
-        """What was written, for the command; `others` is what was beside or in place of videos."""
+        """The result of the export, for the command; `others` names what was written beside or instead of videos."""
         failed, quarantined = tuple(self.failed), tuple(self.quarantined)
         return Exported(self.written, failed, quarantined, others, self.in_words("video"))
 
@@ -190,11 +190,11 @@ def read(
     kinds: Sequence[RowKind[Any]] = (VIDEOS, MIXES, SOURCES, MULTIMODAL),
     any_tier: bool = False,
 ) -> ExportedCorpus:
-    """The corpus of a manifest of videos, mixes, sources or pairs; with the clean clips where they are requested.
+    """The corpus of a manifest of videos, mixes, sources or pairs, with clean clips if they are requested.
 
     Raises `ManifestError` for another kind of manifest than `kinds`, where no clip is complete, for two complete rows
-    of one item and scenario, for clips whose frames only are stored (but with `any_tier`), and where clean clips are
-    requested and no manifest of sources is beside or above this one.
+    of one item and scenario, for clips of which only sampled frames are stored (except with `any_tier`), and where
+    clean clips are requested and no manifest of sources is beside or above this one.
     """
     path, kind = request.manifest, files.kind_of(request.manifest)
     if kind not in kinds:
@@ -207,7 +207,7 @@ def read(
             request,
             _described(path),
             records="pairs" if kind == MULTIMODAL else "clips",
-            rows=files.in_order(_BY_SCENARIO, rows) if kind == VIDEOS else rows,  # other kinds are in that order
+            rows=files.in_order(_BY_SCENARIO, rows) if kind == VIDEOS else rows,  # others are in this order
             captions=companion(path, CAPTIONS),
             sources=sources,
         )
@@ -225,7 +225,7 @@ def read(
 def read_texts(request: Request, *, with_clips: bool = False) -> ExportedCorpus:
     """The corpus of a manifest of perturbed captions, with the clean captions where they are requested, and the clips.
 
-    Raises `ManifestError` for another kind of manifest, and without a manifest that is needed.
+    Raises `ManifestError` for another kind of manifest, and where a needed manifest is missing.
     """
     path, kind = request.manifest, files.kind_of(request.manifest)
     if kind != TEXTS:
@@ -251,7 +251,7 @@ def read_texts(request: Request, *, with_clips: bool = False) -> ExportedCorpus:
 
 
 def of_clean(request: Request, item_ids: set[str]) -> ExportedCorpus:
-    """The corpus of these clean clips of the dataset that a manifest is of. Errors as of `read_texts`."""
+    """The corpus of some clean clips of a manifest's dataset. Raises as `read_texts` does."""
     path = request.manifest
     sources = _companion(path, SOURCES, needed=True)
     chosen = [row for row in sources if row.item_id in item_ids and row.status == COMPLETE]
@@ -260,7 +260,7 @@ def of_clean(request: Request, item_ids: set[str]) -> ExportedCorpus:
 
 
 def _described(path: Path) -> dict[str, Any]:
-    """The metadata of a manifest, with the adapter and the language that its dataset's captions have."""
+    """The metadata of a manifest, with the dataset's adapter and the language of its captions."""
     captions = companion_path(path, CAPTIONS)
     of_dataset = files.read_metadata(captions) if captions else {}
     kept = {name: of_dataset[name] for name in ("adapter", "language") if name in of_dataset}
@@ -317,7 +317,7 @@ def is_picture(row: UsableRow) -> bool:
 
 
 def left_out(row: ListedRow, problem: str) -> LeftOut:
-    """A row's problem, without the folders of its files: it is published."""
+    """A row's problem, without the folders of its files, because it is published."""
     for file in filter(None, (row.path, row.source_path if isinstance(row, ClipRow) else None)):
         problem = problem.replace(os.path.join(os.path.dirname(file), ""), "") if "/" in file else problem
     key = ("item_id", "perturbation", "severity") if isinstance(row, ClipRow) else ("item_id",)

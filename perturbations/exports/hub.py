@@ -102,14 +102,14 @@ def _write_with_clips(texts: ExportedCorpus, data: Path) -> None:
 
 
 def _place(exported: ExportedCorpus, place: Path, clips: Sequence[ExportedClip]) -> dict[ExportedClip, VideoFile]:
-    """Put the clips of a scenario into its folder: `videofolder` finds files below the folder of the table only."""
+    """Put the clips of a scenario into its folder: `videofolder` only finds files below the folder of the table."""
     return videos.place(exported, {clip: place / _VIDEOS / f"{clip.key}{videos.suffix(clip.row)}" for clip in clips})
 
 
 def _finish(
     exported: ExportedCorpus, tables: Sequence[Path], written: Sequence[VideoFile], configs: list[dict[str, Any]]
 ) -> None:
-    """Write the card, with a configuration of everything and one per scenario, the description, and the hashes."""
+    """Write the card (with one configuration for everything and one per scenario), the description, and the hashes."""
     hashes = dict(written)
     everything, *scenarios = (f"`{config['config_name']}`" for config in configs)
     parts = f"Configurations: {everything} is everything; the others are {', '.join(scenarios)}."

@@ -1,7 +1,7 @@
 """A corpus as retrieval tasks: per scenario a `corpus`, `queries` and `qrels`, as the loaders of mteb name them.
 
-All are Parquet: the Hugging Face loader reads all configurations of a repository in one way. Videos are cells of it,
-each in one file of the repository only: scenarios that share videos, such as mixes, name the same files.
+All tables are Parquet: the Hugging Face loader reads all configurations of a repository in one way. Videos are cells of
+tables, each in only one file: scenarios that share videos, such as mixes, name the same files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger("perturbations")
 _TASKS = "tasks.py"
 _DESCRIBED = "tasks.json"
 _SPLIT, _WITH_SOURCE = ("pool", "galleries"), "+source"
-"""Manifests of a split, and what ends the name of a gallery that holds the query's own clip."""
+"""The other manifests of a split, and the ending of a gallery's name if the gallery holds the query's own clip."""
 
 _SHOWN = 3
 """Clips that a warning names."""
@@ -41,15 +41,16 @@ _Caption = tuple[str, str, str]
 
 
 _Scenario = tuple[Sequence[Path], Sequence[Path], Sequence[tuple[str, str]], Mapping[str, Any]]
-"""A subset of a task: the files of its queries and of its corpus, and which document answers which query; and what is
-perturbed by what on which side, in the columns of results, for reports."""
+"""A subset of a task: files of its queries, files of its corpus, which document answers which query; for reports, the
+scenario in the columns of results.
+"""
 
 _Videos = tuple[list[Path], set[str]]
 """The written videos of a scenario: their files, and their ids."""
 
 
 def write_videos(request: Request) -> Exported:
-    """Write the tasks of perturbed videos: as queries for captions, and as the corpus of captions.
+    """Write the tasks of perturbed videos: as queries for captions, and as the corpus for queries that are captions.
 
     Raises as `exported_corpus.read` and `export_folder.claim` do, and `ManifestError` for a dataset without captions.
     """
@@ -116,8 +117,8 @@ def write_captions(request: Request) -> Exported:
 def write_pairs(request: Request) -> Exported:
     """Write the task of perturbed captions as queries, whose corpus is the perturbed videos that they are paired with.
 
-    A scenario of the task is one of videos and one of captions. Raises `ManifestError` where no pair has a video that
-    can be exported, and as `exported_corpus.read` and `export_folder.claim` do.
+    A scenario of the task combines a scenario of videos and a scenario of captions. Raises `ManifestError` where no
+    pair has a video that can be exported, and as `exported_corpus.read` and `export_folder.claim` do.
     """
     exported = exported_corpus.read(request)
     export_folder.claim(exported)
@@ -143,9 +144,9 @@ def write_pairs(request: Request) -> Exported:
 def write_splits(request: Request) -> Exported:
     """Write the task of composed queries, a video and an instruction, whose corpus is the clips of the split's pool.
 
-    Where the dataset brings local galleries, or `request.gallery` names one, each query ranks the clips of its own. A
-    query whose clip, or all of whose targets, cannot be exported is left out. Raises `ManifestError` where none is
-    left, and as `export_folder.claim` does; `ConfigError` for an unknown gallery.
+    Where the dataset has local galleries, or `request.gallery` names one, each query ranks the clips of its own
+    gallery. A query whose clip, or all of whose targets, cannot be exported is left out. Raises `ManifestError` where
+    no query is left, and as `export_folder.claim` does; `ConfigError` for an unknown gallery.
     """
     listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
     pool = request.manifest.with_name(manifest_paths.name("composed_pool"))
@@ -186,7 +187,7 @@ def _ranked(request: Request, queries: Mapping[str, str], clip_ids: Collection[s
     if not of_query:
         known = ", ".join(sorted({row.gallery for row in rows}))
         raise ConfigError(f"--gallery: no gallery {short(name)}; choose one of {known}")
-    shared = {*of_query.get(None, ())}  # of a global gallery queries have the rows in which theirs differ
+    shared = {*of_query.get(None, ())}  # for a global gallery, a query lists only the rows in which its gallery differs
 
     def names_of(query: str) -> list[str]:
         names = {clip_of[row] for row in shared.symmetric_difference(of_query.get(query, ()))}
@@ -239,11 +240,11 @@ def _write_questions(request: Request, questions: Sequence[QuestionRow]) -> Expo
 
 
 _CLEAN = {"suite": export_names.CLEAN, "perturbation": export_names.CLEAN, "severity": 0, "side": "none"}
-"""What is perturbed in a scenario of clean clips and captions: nothing."""
+"""The columns of results for clean clips and captions."""
 
 
 def _perturbed(clips: Sequence[ExportedClip], side: str) -> dict[str, Any]:
-    """What perturbs the clips of a scenario on which side, in the columns of results."""
+    """The columns of results that say how the clips of a scenario are perturbed, and on which side."""
     rows = [clip.row for clip in clips if isinstance(clip.row, VideoRow)]
     if not rows:
         return {**_CLEAN}
@@ -268,7 +269,7 @@ def _asking(
 
 
 def _write_videos(exported: ExportedCorpus, clips: Mapping[str, Sequence[ExportedClip]]) -> dict[str, _Videos]:
-    """Write each video of some scenarios once: those that the same scenarios have lie in the same files."""
+    """Write each video of some scenarios once: videos of the same set of scenarios lie in the same files."""
     shown: dict[tuple[str, ...], tuple[ExportedClip, list[str]]] = {}
     for name, members in clips.items():
         for clip in members:
@@ -297,7 +298,7 @@ def _finish(
     perturbed: str,
     ranked: Mapping[str, Path] | None = None,
 ) -> None:
-    """Write the qrels of every task, what describes them, and the card.
+    """Write the qrels and the description of every task, and the card.
 
     `tasks` are the scenarios by their names, by the task's category: mteb's code of the queries and the corpus;
     `ranked` has the documents per query, of tasks in which these are a few. Raises `ManifestError` where no caption or
@@ -314,7 +315,7 @@ def _finish(
     for of_videos, scenarios in tasks.items():
         category = of_videos.replace("v", "i") if exported.has_pictures else of_videos
         what, prompt = _CATEGORIES[category]
-        # All tasks of a folder share its configurations: those of the first one have the scenarios' plain names.
+        # All tasks of a folder share its configurations: those of the first task have the scenarios' plain names.
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
         for subset, (of_queries, of_corpus, answers, _) in subsets.items():
             qrels = write_qrels(exported.request, subset, answers)
@@ -361,7 +362,7 @@ _CATEGORIES = {
         "Given the reference video and editing text, retrieve the video that matches the composed query.",
     ),
 }
-"""Of each category of tasks: what it is, and the prompt of mteb's own tasks: MSRVTTV2T, MSRVTTT2V, CoVR."""
+"""For each category of tasks: a description, and the prompt of mteb's own tasks: MSRVTTV2T, MSRVTTT2V, CoVR."""
 
 _ABOUT = (
     "Retrieval tasks for `mteb`: run `import mteb; from tasks import benchmark; "

@@ -1,4 +1,4 @@
-"""The tables of tasks of mteb: texts, videos, which document answers which query, and which ones a query ranks."""
+"""The tables of mteb's tasks: texts, videos, which document answers a query, and which documents a query ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perturbations.exports import export_columns, webdataset
 from perturbations.exports.export_registry import Request
 from perturbations.exports.exported_corpus import ExportedClip, ExportedCorpus
 
-_GROUP_BYTES = 64_000_000  # of videos in a row group, which readers hold in memory
+_GROUP_BYTES = 64_000_000  # bytes of videos in a row group, which readers hold in memory
 
 _TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
 _TOP_RANKED = pa.schema([("query-id", pa.string()), ("corpus-ids", pa.list_(pa.string()))])
@@ -53,7 +53,7 @@ def write_parts(
     cells: Sequence[_VideoCell],
     texts: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Write videos by their ids, with their `texts` where they have some, as files of limited size; returns those."""
+    """Write videos by their ids, with their `texts` if they have any, as files of limited size; returns the files."""
 
     def size(cell: _VideoCell) -> int:
         return webdataset.size_in_tar(("", cell[2]))
@@ -77,7 +77,7 @@ def write_parts(
 
 
 def _schema(medium: str, *, has_texts: bool) -> pa.Schema:
-    """The schema of videos or images, with or without texts, which tells `datasets` what the cells are."""
+    """The schema of videos or images, with or without texts, which tells `datasets` the type of the cells."""
     features = {"id": {"dtype": "string", "_type": "Value"}, medium: {"_type": medium.capitalize()}}
     columns_of = [("id", pa.string()), (medium, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))]
     if has_texts:

@@ -1,6 +1,6 @@
 """The tasks of this folder for `mteb`: `mteb.evaluate(model, benchmark())`. Needs mteb, and torchcodec for the videos.
 
-Each scenario is a subset of its task. The papers' R@k is `r_at_k`, of which `r_at_1` is the main score; that of
+Each scenario is a subset of its task. The papers' R@k is `r_at_k`; `r_at_1` is the main score. The main score of
 questions is mteb's `accuracy`.
 """
 
@@ -81,10 +81,10 @@ def _scores(
     hf_split: str,
     hf_subset: str,
 ) -> dict[str, Any]:
-    """R@k as a share of the queries, in which a tie counts against the model: a constant model finds nothing.
+    """R@k as a share of the queries. A tie counts against the model, so a constant model finds nothing.
 
-    Beside it what is perturbed, and the numbers of queries and documents: `perturb report` reads mteb's files. mteb's
-    own `hit_rate_at_k` puts the tied document first whose id is the greater text.
+    The scores also hold the scenario, and the numbers of queries and documents: `perturb report` reads mteb's files.
+    For ties, mteb's own `hit_rate_at_k` puts the document with the alphabetically later id first.
     """
     ranks = [_rank(relevant, results.get(query, {})) for query, relevant in qrels.items()]
     counts = {"queries": len(ranks), "gallery": len(self.dataset[hf_subset][hf_split]["corpus"])}
@@ -93,7 +93,7 @@ def _scores(
 
 
 def _rank(relevant: Mapping[str, int], documents: Mapping[str, float]) -> float:
-    """The rank of a query's best target among the documents that are no targets; infinite where none was found."""
+    """The rank of a query's best target among the documents that are no targets; infinite where no target was found."""
     targets = {document for document, relevance in relevant.items() if relevance > 0}
     reached = [documents[document] for document in targets if document in documents]
     if not reached:

@@ -1,8 +1,8 @@
 """A corpus without its pixels: its manifests with names instead of paths, from which the same frames can be made.
 
-Nothing of the source dataset is in it but ids, captions and hashes. `regenerate` is the way back. `SHA256SUMS` lists
-every table, so that a lost or edited one is noticed. Its own hash is the export's root: whoever has that from the
-publisher knows that nothing was exchanged.
+Of the source dataset it holds only ids, captions and hashes. `regenerate` makes the corpus again. `SHA256SUMS` lists
+every table, so that a lost or edited table is noticed. Its own hash is the export's root: who has the root from the
+publisher can check that nothing was exchanged.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ def write_videos(request: Request) -> Exported:
 
 
 Table = tuple[RowKind[Any], Sequence[Any], Mapping[str, Any]]
-"""A manifest: its kind, its rows as stored, and its metadata."""
+"""A manifest: its kind, its stored rows, and its metadata."""
 
 
 def read_table(path: Path) -> Table:
-    """A manifest as it was written. Raises `ManifestError` for one that was changed since."""
+    """A manifest that is as it was written. Raises `ManifestError` for a manifest that was changed later."""
     kind = files.kind_of(path)
     return kind, files.read_rows(path, kind), files.read_metadata(path)
 
@@ -107,7 +107,7 @@ def rewrite(table: Table, path: Path, rows: Iterable[Any], root: str) -> None:
 
 
 def _near(videos: Path) -> dict[str, Table]:
-    """The manifests that are published with one of videos, by their path from the dataset's folder.
+    """The manifests that are published with a videos manifest, by their path from the dataset's folder.
 
     Raises `ManifestError` for a manifest that was changed after it was written.
     """
@@ -131,7 +131,7 @@ def _sources(row: object) -> list[str]:
 
 
 def renamed(row: Any, named: Callable[[str], str]) -> Any:
-    """A row whose paths of clean clips are changed; of other files of the publisher's, only the names are kept."""
+    """A row with changed paths of clean clips; of the paths of the publisher's other files, only the names are kept."""
     if isinstance(row, SourceRow):
         return replace(row, path=row.path and named(row.path))
     if not isinstance(row, ClipRow):

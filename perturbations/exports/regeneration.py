@@ -35,14 +35,14 @@ def regenerate(
 ) -> tuple[Path, Counter[str], list[Finding]]:
     """Make a corpus in `output` from an export in the format `recipe`, and the clips in the folder `held`.
 
-    Returns the manifest of videos, the numbers of clips with the published frames, `made` now or `kept` from before,
-    and of the others, `failed`, and the problems of these and of the manifests.
+    Returns the manifest of videos; the numbers of clips with the published frames, `made` now or `kept` from before;
+    the number of other clips, `failed`; and the problems of these and of the manifests.
 
     The published hashes stay as they are: a clip whose frames differ from `frames_sha256`, or cannot be made, is a
-    finding, and its row is the published one. Files that are there and have their row's hash are kept. The manifests
-    are then checked as `perturb verify` does. `root` is the hash of the export's list, as its publisher names it.
+    finding, and its row stays as published. Existing files with their row's hash are kept. The manifests are then
+    checked as `perturb verify` does. `root` is the hash of the export's list that the publisher names.
     Raises `ManifestError` for another folder or root, a table that was lost or changed, and names that lead out of a
-    folder, and `OutputError` of the disk.
+    folder, and `OutputError` when the disk refuses.
     """
     videos, tables = _published(published, root)
     dataset = videos.rsplit("/", 2)[0]
@@ -52,7 +52,7 @@ def regenerate(
     manifests = {name: locations.path_below(output, f"{manifest_paths.MANIFESTS}/{name}") for name in tables}
     here = partial(_located, held=held, dataset=dataset)
     located = {name: stored(rows).mapped(here) for name, (_, rows, _) in tables.items()}
-    # Every row is read before the first file is written: a name that leads out of a folder stops all.
+    # Every row is read before the first file is written: a name that leads out of a folder stops the run.
     complete = np.flatnonzero([row.status == COMPLETE for row in located[videos]])
     for name, rows in located.items():
         deque(rows if name != videos else (), maxlen=0)
@@ -81,7 +81,7 @@ def regenerate(
 
 
 _Outcome = tuple[dict[str, Any], bool, str | None]
-"""The columns of a clip's row that are others than the published ones, whether its file was made now, the problem."""
+"""The columns of a clip's row that differ from the published row, whether its file was made now, and the problem."""
 
 
 def _outcomes(rows: Sequence[VideoRow], *, root: Path, stall_limit_s: float) -> list[_Outcome]:
@@ -95,7 +95,7 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], boo
     if row.path and target.is_file() and storage.sha256(target) == row.sha256:
         return {}, False
     wanted = row.audio not in (None, sound.UNWANTED)
-    measured = stored_clip.produce(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
+    measured = stored_clip.make_clip(parse(row.recipe), source_of(row), target, tick, with_sound=wanted)
     if measured["frames_sha256"] != row.frames_sha256:
         raise MediaError("its frames are not the published ones: perturb verify tells what may differ")
     current = clip_rows.complete(row, measured)
@@ -103,7 +103,7 @@ def _make(row: VideoRow, tick: Tick, *, root: Path) -> tuple[dict[str, Any], boo
 
 
 def _located(row: Any, held: Path, dataset: str) -> Any:
-    """A row with the paths that its clips have here; whatever the published ones are, files lie as in the workflow."""
+    """A row with the paths of its clips here: files lie as in the workflow, whatever the published paths are."""
     row = recipe_export.renamed(row, partial(_below, held))
     if not isinstance(row, ClipRow) or row.recipe is None:
         return row
@@ -128,7 +128,7 @@ def _below(held: Path, name: str) -> str:
 
 
 def _remade(row: Any, changed: Mapping[tuple[object, ...], Mapping[str, Any]]) -> Any:
-    """A row of videos, of mixes or of pairs with what is known of the file that was made; another row as it is."""
+    """A row of videos, mixes or pairs with the columns of the file that was made; other rows are unchanged."""
     return replace(row, **changed.get(values(row, VIDEOS.key), {})) if isinstance(row, ClipRow) else row
 
 
@@ -138,8 +138,8 @@ def _remade(row: Any, changed: Mapping[tuple[object, ...], Mapping[str, Any]]) -
 def _published(export: Path, root: str = "") -> tuple[str, dict[str, recipe_export.Table]]:
     """The tables of an export, whose names are a stranger's, by the path of their manifest below `manifests`.
 
-    The text is the path of that of videos. `root` is the one that the publisher names, or empty. Raises `ManifestError`
-    for another folder, another root, and a table that was lost or changed, or that no run writes.
+    The returned text is the path of the videos manifest. `root` is the hash that the publisher names, or empty. Raises
+    `ManifestError` for another folder, another root, and a table that was lost or changed, or that no run writes.
     """
     if export_folder.read_marker(export).get("format") != recipe_export.FORMAT:
         raise ManifestError(f"{export} is no folder that `perturb export --format {recipe_export.FORMAT}` wrote")

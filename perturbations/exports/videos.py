@@ -1,4 +1,4 @@
-"""The file of each exported clip: the stored one, or one that is encoded without loss from the clip's frames.
+"""The file of each exported clip: the stored file, or a file that is encoded without loss from the clip's frames.
 
 Pictures are exported as pictures: as they are stored, or as PNG.
 """
@@ -22,7 +22,7 @@ from perturbations.media import decoding, encoding, profiles
 from perturbations.media.clip import MediaClip
 
 _READ = (".mp4", ".mkv", ".avi", ".mpeg", ".mov", *profiles.PICTURE_EXTENSIONS)
-"""Extensions of what `datasets` takes for a video or a picture; it takes a GIF for a picture, and no WebM at all."""
+"""Extensions that `datasets` recognizes as videos or pictures; a GIF counts as a picture, WebM is unknown."""
 
 _AGAIN = "`perturb verify --delete`, then snakemake, makes it again"
 _Result = TypeVar("_Result")
@@ -39,8 +39,8 @@ def place(
 
     A stored file is linked (a hard link; copied where the file systems differ, or out of a tar), after its hash was
     compared with the row's; with `one_form`, it is only checked, and stays where it is, if it is an MP4 or a PNG.
-    Another clip is rendered and encoded without loss. A clip that cannot be read, or makes no progress for the
-    request's `stall_limit_s`, is one of the corpus' failures, and the others continue.
+    Any other clip is rendered and encoded without loss. A clip that cannot be read, or makes no progress for the
+    request's `stall_limit_s`, becomes a failure of the corpus, and the other clips continue.
 
     Raises `OutputError` when the disk refuses.
     """
@@ -67,7 +67,7 @@ def place(
 def for_each(
     corpus: ExportedCorpus, clips: Sequence[ExportedClip], work: Callable[[ExportedClip, Tick], _Result]
 ) -> dict[ExportedClip, _Result]:
-    """The result per clip of work in a supervised process; a clip without one is one of the corpus' failures."""
+    """Each clip with the result of `work` in a supervised process; a clip without a result counts as failed."""
     limit = corpus.request.stall_limit_s
     outcomes = supervise.run(work, clips, stall_limit_s=limit, name=lambda clip: repr(clip.row.item_id))
     results = {}
@@ -84,9 +84,9 @@ def for_each(
 
 
 def _is_stored(row: UsableRow, *, one_form: bool = False) -> bool:
-    """Whether a file holds just this clip: a stored video, or a clean clip that is no part of a longer video.
+    """Whether a file holds exactly this clip: a stored video, or a clean clip that is no part of a longer video.
 
-    Files that readers do not take for a video or a picture do not count; with `one_form`, MP4 and PNG alone do.
+    Files that readers do not recognize as a video or a picture do not count; with `one_form`, only MP4 and PNG count.
     """
     if isinstance(row, CompleteSource):
         held = row.start_s is None and row.end_s is None and _own_suffix(row) in _READ
@@ -101,7 +101,7 @@ def form(row: UsableRow) -> str:
 
 
 def suffix(row: UsableRow) -> str:
-    """The extension of the exported file: that of a picture's or a clean clip's own file where that is exported."""
+    """The extension of the exported file: where a picture's or clean clip's own file is exported, its extension."""
     own = _own_suffix(row)
     kept = _is_stored(row) if isinstance(row, CompleteSource) else profiles.is_picture(own)
     return own if kept else form(row)
@@ -125,14 +125,14 @@ def check_stored(row: UsableRow) -> None:
 
 
 def _encode(row: VideoRow | CompleteSource, target: Path, tick: Tick) -> None:
-    """Write a clip's frames without loss. Raises `MediaError` where they are not those of the row."""
+    """Write a clip's frames without loss. Raises `MediaError` where they differ from the row's frames."""
     source = source_of(row)
     if isinstance(row, CompleteSource):
         frames, timing = ticking(source.frames(), tick), source.timing
     else:
         planned = rendering.planned_clip(parse(row.recipe), source)
         frames, timing = planned.frames(tick=tick), planned.timing
-        if _is_stored(row):  # a JPEG, whose own loss is a part of it
+        if _is_stored(row):  # a JPEG: its loss belongs to the perturbed picture
             frames = decoding.decode(MediaClip(Path(row.path or "")))
     profile = profiles.PICTURES["png"] if is_picture(row) else profiles.PROFILES["lossless"]
     with storage.atomic_path(target) as temporary:

@@ -1,7 +1,7 @@
 """The layout that the released code of HAT-VTR reads instead of videos. That code is built on X-Pool's.
 
 It has one torch file of frames per video, `<perturbation>_<severity>/<video_id>.pt`, and captions as a list of pairs.
-The page about exports in the documentation describes it.
+The documentation's page about exports describes the layout.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def scenario(row: exported_corpus.ListedRow | TextRow) -> str:
 
 
 def _names(item_ids: Iterable[str]) -> dict[str, str]:
-    """The name of the file, without its ending, that the loader looks for, of each id whose file can have it.
+    """For each id, the file name without its ending that the loader looks for, if the file can have this name.
 
-    No other id's file may have it, also where a file system takes two names for one, nor may an interrupted write.
+    No other id's file may have the name, even where a file system treats two names as equal, and no interrupted write.
     """
     looked_for = {item_id: item_id.replace("/", "_").replace("\\", "_") for item_id in set(item_ids)}
     shared = Counter(map(_folded, looked_for.values()))
@@ -92,7 +92,7 @@ def _names(item_ids: Iterable[str]) -> dict[str, str]:
 
 
 def _folded(name: str) -> str:
-    """The same text for names that some file system takes for one: of other case, or with other codes of accents."""
+    """Equal texts for names that some file system treats as equal: in other case, or with other codes of accents."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 

@@ -32,7 +32,7 @@ _Sample = tuple[str, Sequence[tuple[str, bytes | Path]]]
 def write_videos(request: Request) -> Exported:
     """Write the shards of a corpus of clips, or of pairs, one scenario in memory at a time.
 
-    A sample is a video; that of pairs has the captions that it is paired with in its `json`. Raises as
+    A sample is a video; in a corpus of pairs, its `json` holds the captions that it is paired with. Raises as
     `exported_corpus.read` and `export_folder.claim` do.
     """
     exported = exported_corpus.read(request)
@@ -89,7 +89,7 @@ def _described(key: str, row: Mapping[str, Any], text: str, *medium: tuple[str, 
 
 
 def _write_shards(request: Request, scenario: str, samples: Iterable[_Sample]) -> None:
-    """Write samples as `data/SCENARIO-000000.tar` and so on, each of the size that is asked for or of one sample."""
+    """Write samples as `data/SCENARIO-000000.tar` and so on, each of at most the requested size, or of one sample."""
     in_order = sorted(samples, key=lambda sample: sample[0])
     for number, part in enumerate(split(in_order, request.shard_bytes, lambda sample: size_in_tar(*sample[1]))):
         path = request.data / f"{scenario}-{number:06d}.tar"
@@ -136,7 +136,7 @@ def _finish(exported: ExportedCorpus, what: str, further: Iterable[pa.Field] = (
 
 
 def _features(what: str, further: Iterable[pa.Field], *, pictures: bool) -> list[dict[str, Any]]:
-    """What `datasets` would otherwise take from the first samples, where a column may be empty."""
+    """The types of columns; `datasets` would guess them from the first samples, where a column may be empty."""
     schema = export_columns.CAPTION if what == "captions" else pa.schema([*export_columns.CLIP, *further])
     struct: list[dict[str, Any]] = [*export_columns.features(schema)]
     if what == "pairs":

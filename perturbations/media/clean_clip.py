@@ -19,7 +19,7 @@ class Cut(Record):
     """A clip's place in a video that is perturbed as a whole.
 
     Attributes:
-        video_id: the video's id, which is a part of the key of what is drawn.
+        video_id: the video's id, a part of the key of its random numbers.
         first: the position of the clip's first frame in the video.
         num_frames: number of frames of the video.
     """
@@ -34,14 +34,14 @@ class CleanClip:
     """A clip before it is perturbed: part of a file whose frames are all known to decode, or an array.
 
     Attributes:
-        dataset, item_id: a part of the key of what is drawn.
+        dataset, item_id: a part of the key of its random numbers.
         sample_aspect: the width of a pixel over its height, which no perturbation changes.
         facts: what the perturbed frames depend on besides the pixels.
         kept: the file of the clip's analysis, where there is one.
         cut: the clip's place in a video that is perturbed as a whole.
         scratch: a folder for files that the clips of one video share.
         hashed_frames: the hash of the clean frames, where it is known.
-        images: of an array, T x H x W x 3, RGB uint8; it has no file.
+        images: the frames of an array, T x H x W x 3, RGB uint8; such a clip has no file.
     """
 
     dataset: str
@@ -96,11 +96,11 @@ class CleanClip:
         return str(self.clip.path) if self.images is None else ""
 
     def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
-        """Its frames in order, RGB uint8; with `only`, those at these positions. Raises `MediaError`."""
+        """Its frames in order, RGB uint8; with `only`, just the frames at these positions. Raises `MediaError`."""
         if self.images is not None:
             images, positions = self.images, range(self.num_frames) if only is None else sorted(only)
             return (Frame(images[position], position, position) for position in positions)
-        from perturbations.media import decoding  # not at the top: who perturbs arrays alone needs no PyAV
+        from perturbations.media import decoding  # not at the top: users who perturb only arrays need no PyAV
 
         return decoding.decode(self.clip, only=only)
 

@@ -27,8 +27,8 @@ class VideoInfo:
     """The header of a video stream in its container. Sizes are upright; what decodes may differ from it.
 
     `sample_aspect` is the width of an upright pixel over its height, 1 where the file does not say. `primaries` and
-    `transfer` are the numbers of ITU-T H.273 for the colours' primaries and transfer function. `losses` are names of
-    what the file has, and clips of 8-bit RGB with one sound have not.
+    `transfer` are the numbers of ITU-T H.273 for the colours' primaries and transfer function. `losses` name properties
+    of the file that a clip of 8-bit RGB with one sound cannot keep.
     """
 
     codec: str
@@ -76,4 +76,4 @@ def plain_rate(rate: Fraction) -> Fraction:
 
 
 SAME_TIME_S = 1e-6
-"""A frame that is at most this much before a span's edge counts as on it: spans are decimal, clocks are not."""
+"""A frame at most this much before a span's edge counts as on the edge: spans are decimal, clocks are not."""

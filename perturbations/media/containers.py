@@ -1,4 +1,4 @@
-"""What libav does not say of a file: whether all of it is there, and which part of the coded picture is shown.
+"""What libav does not say about a file: whether it is complete, and which part of the coded picture is shown.
 
 libav reads the intact part of a shortened file and does not report the rest, and PyAV does not pass on how a container
 crops pictures. Standard library only. Sources: ISO/IEC 14496-12 (MP4 and QuickTime), RFC 8794 and 9559 (Matroska and
@@ -21,9 +21,9 @@ MP4, MATROSKA = "mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm"
 """libav's names of containers."""
 
 _Part = tuple[bytes, int, int]
-"""A part of a file: its name, and the start and the end of its content; the end may lie behind the file's."""
+"""A part of a file: its name, and the start and the end of its content; the end may lie behind the end of the file."""
 _Parts = Callable[[BinaryIO, int, int], Iterator[_Part]]
-"""What lists the parts of a container between two places of a file."""
+"""A function that lists the parts of a container between two places of a file."""
 
 
 def _boxes(file: BinaryIO, start: int, end: int) -> Iterator[_Part]:
@@ -52,7 +52,7 @@ def _objects(file: BinaryIO, start: int, end: int) -> Iterator[_Part]:
 
 
 def elements(file: BinaryIO, start: int, end: int) -> Iterator[_Part]:
-    """The elements of a Matroska file; one of unknown length ends at `end`."""
+    """The elements of a Matroska file; an element of unknown length ends at `end`."""
     while start < end:
         file.seek(start)
         head = file.read(12)
@@ -78,9 +78,9 @@ LOST = "a part of the file is damaged or missing"
 _EBML, SEGMENT = bytes.fromhex("1A45DFA3"), bytes.fromhex("18538067")
 _RIFF_UNKNOWN = 0xFFFFFFFF  # the writer could not go back
 _TRANSPORT = ((0, 188), (4, 192), (0, 204))
-"""Where a packet of a transport stream has its first byte, and its length; of M2TS a time lies before it."""
+"""Where a packet of a transport stream begins, and its length; in M2TS, a time lies before each packet."""
 _SYNCS = bytes(5 * [0x47])
-"""The first bytes of as many packets; nothing else has them by chance."""
+"""The first bytes of five packets in a row; no other file has them by chance."""
 _ASF = bytes.fromhex("3026B2758E66CF11A6D900AA0062CE6C")
 _ASF_PROPERTIES = bytes.fromhex("A1DCAB8C47A9CF118EE400C00C205365")
 _OBJECT_HEAD = 24
@@ -115,12 +115,12 @@ def _declared_bytes(file: BinaryIO, head: bytes, size: int) -> int:
 
 
 def transport_packet(head: bytes) -> int:
-    """The bytes of a packet of the transport stream that begins like this; 0 of another file."""
+    """The bytes of a packet in the transport stream that begins with `head`; 0 for any other file."""
     return next((length for first, length in _TRANSPORT if head[first::length][: len(_SYNCS)] == _SYNCS), 0)
 
 
 def _declared_by_asf(file: BinaryIO, size: int) -> int:
-    """The size in the header; none of a broadcast. Raises `MediaError` where its objects do not follow one another."""
+    """The size in the header; 0 for a broadcast. Raises `MediaError` where its objects do not follow one another."""
     declared, _, start = asf_packets(file, size)
     if not declared:
         return 0
@@ -195,7 +195,7 @@ def _declared_by_mp4(file: BinaryIO, size: int) -> int:
 
 
 def _lacks_segment(file: BinaryIO, start: int, end: int, size: int) -> bool:
-    """Whether a segment that a `sidx` lists has no fragment, and no list of its own."""
+    """Whether a segment in a `sidx` has neither a fragment nor a list of its own."""
     (is_long,) = _numbers(file, start, 1, 1)
     number = 8 if is_long else 4
     at = end + _numbers(file, start + 12 + number, 1, number)[0]
@@ -209,7 +209,7 @@ def _lacks_segment(file: BinaryIO, start: int, end: int, size: int) -> bool:
 
 
 def _listed_fragments(file: BinaryIO, size: int) -> int:
-    """How many fragments the index at the end of a file lists, of the track with the most; 0 without one."""
+    """How many fragments the index at the end of a file lists for the track with most of them; 0 without an index."""
     if size < 16 or _numbers(file, size - 12, 1, 4) != [int.from_bytes(b"mfro", "big")]:
         return 0
     most, index = 0, max(0, size - _numbers(file, size - 4, 1, 4)[0])
@@ -240,15 +240,15 @@ def _holds(file: BinaryIO, words: bytes, start: int) -> bool:
 
 
 _Edges = tuple[int, int, int, int]
-"""How much of a coded picture is not shown: left, right, top, bottom."""
+"""How many columns and rows of a coded picture are hidden: left, right, top, bottom."""
 
 
 def hidden_edges(path: Path, container: str, index: int, video_index: int) -> _Edges:
-    """What a container hides of a stream's pictures: by `clap` of MP4, by PixelCrop of Matroska.
+    """The edges of a stream's pictures that a container hides: by `clap` in MP4, by PixelCrop in Matroska.
 
     Columns at the left and right, rows at the top and bottom; below 0, what is shown begins before the picture.
-    `container` is libav's name of it, `index` the stream's place in the file, `video_index` that among videos. As in
-    ffmpeg, what is not valid is no cropping.
+    `container` is libav's name of the container, `index` the stream's place in the file, `video_index` its place among
+    videos. As in ffmpeg, an invalid value means no cropping.
     """
     nothing = (0, 0, 0, 0)
     if container not in (MP4, MATROSKA):
@@ -259,7 +259,7 @@ def hidden_edges(path: Path, container: str, index: int, video_index: int) -> _E
 
 
 def _within(parts: _Parts, file: BinaryIO, span: tuple[int, int], *names: bytes) -> Iterator[tuple[int, int]]:
-    """Start and end of the contents of the parts whose names, from the outermost to their own, are these."""
+    """Start and end of the contents of the parts at a path of names, from the outermost part inwards."""
     for name, start, end in parts(file, *span):
         if end > span[1]:
             return  # the file ends early
@@ -289,9 +289,9 @@ def _of_mp4(file: BinaryIO, index: int) -> Iterator[_Edges]:
 
 
 def _around(aperture: Sequence[int], sides: Sequence[int]) -> Iterator[_Edges]:
-    """What a clean aperture hides of a picture: its width, its height, how far right and down its middle lies.
+    """The edges that a clean aperture hides, from its width, its height, and how far right and down its middle lies.
 
-    Each is a fraction of two numbers. One that reaches beyond the picture's right or bottom is ignored, as by ffmpeg.
+    Each is a fraction of two numbers. An aperture beyond the picture's right or bottom edge is ignored, as by ffmpeg.
     """
     signed = [number - ((number & 1 << 31) << 1) for number in aperture]
     if min(signed[1::2]) <= 0:

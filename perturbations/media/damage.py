@@ -1,23 +1,23 @@
 """What proves that a video file is damaged.
 
-A file is undamaged if it gives every picture that it declares, as ffmpeg and PyAV give them, whatever a decoder says on
-the way: words do not decide, pictures do. Each of these proves damage, and nothing else does:
+A file is undamaged if ffmpeg and PyAV get every declared picture from it, whatever the decoder prints: pictures decide,
+not messages. Each of these proves damage, and nothing else does:
 
 - The container: it has fewer bytes than it declares (`containers.check_length`), a checksum, a counter or a size in it
-  differs (`walks.proven`), libav's demuxer reports an error before another packet (`opening.packets`), it marks a
-  packet as damaged, an index names packets that are not there.
+  differs (`walks.undamaged_packets`), libav's demuxer reports an error before another packet (`opening.packets`), it
+  marks a packet as damaged, an index names packets that are not there.
 - A number or a length is declared and not reached: pictures, or seconds. Packets that show no picture, such as messages
-  and invisible frames, count as none (`units`). In IVF, the number may be one of ticks.
+  and invisible frames, do not count (`units`). In IVF, the number may count ticks.
 - A decoder refuses a packet that holds a picture.
 - A decoder gives a picture that it marks as damaged.
 - A decoder complains of a picture, not of other units in its packet, and never shows it, although it shows earlier
-  pictures. One that leads the first picture of a file, or of a file that was joined, may lack what it refers to.
-- A decoder complains of a picture and shows it, and either the decoder is one that neither refuses nor marks what is
-  damaged (those that do are `_TOLD_BY_PICTURES`), or the picture is the file's first and refers to another.
-- A decoder of H.264 complains of a picture, and the place of one just before it is empty: that one is missing. Alone,
-  such complaints mean no damage: behind a cut, pictures that are to be forgotten were never there.
+  pictures. Exception: a picture that leads the first picture of a file, or of a joined file, may lack its references.
+- A decoder complains of a picture and shows it, and either the decoder neither refuses nor marks damaged pictures
+  (decoders that do are `_TOLD_BY_PICTURES`), or the picture is the file's first and refers to another picture.
+- A decoder of H.264 complains of a picture, and the place just before it is empty: a picture is missing. Without an
+  empty place, such complaints mean no damage: after a cut, the pictures that it should forget never existed.
 
-Further evidence from a container belongs into `containers` or `opening`, and as one line here.
+Further evidence from a container belongs into `containers` or `opening`, with a line here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TOLD_BY_PICTURES = frozenset(
 _ONE_PER_PACKET = ("av1", "vp8", "vp9")
 """Codecs whose packets show at most one picture each, in any container."""
 _UNDECLARED = (containers.MP4, "mpegts", "mpeg")
-"""Containers whose streams' length in seconds is not declared, or that declare their number of frames."""
+"""Containers that do not declare the length of a stream in seconds, or that declare its number of frames."""
 
 
 class CheckedPackets:
@@ -88,7 +88,7 @@ class CheckedPackets:
         self._absence.end()
 
     def _decode(self, packet: av.Packet[av.VideoStream]) -> tuple[list[av.VideoFrame], str]:
-        """The frames that a packet completes, and what a decoder says of a picture first, if anything."""
+        """The frames that a packet completes, and the decoder's first message about a picture, if there is one."""
         with av.logging.Capture() as lines:  # of this thread
             try:
                 frames = packet.decode()
@@ -101,7 +101,7 @@ class CheckedPackets:
         return frames, next((text for text in words if text not in of_others), "")
 
     def _complaints_of_others(self, packet: av.Packet[av.VideoStream]) -> set[str]:
-        """What a decoder says of the stream's header, and of the units of a packet that no picture needs."""
+        """The decoder's messages about the stream's header, and about units of a packet that no picture needs."""
         context = self._stream.codec_context
         with av.logging.Capture() as lines, suppress(av.error.FFmpegError):
             if self._decoder_of_others is None:
@@ -117,7 +117,7 @@ class CheckedPackets:
 
     def _packets(self) -> Iterator[av.Packet[av.VideoStream]]:
         packets = opening.packets(self._container, self._stream, *self._beside)
-        for packet in walks.proven(self._path, self._stream, packets):
+        for packet in walks.undamaged_packets(self._path, self._stream, packets):
             if packet.size:
                 if packet.is_corrupt and self._format != "mpegts":  # whose gaps may be where another file begins
                     raise MediaError(containers.LOST)
@@ -133,7 +133,7 @@ class CheckedPackets:
             yield packet
 
     def check_complete(self, decoded: int) -> None:
-        """Raise `MediaError` where all packets of a stream are read and it has fewer frames than are declared."""
+        """Raise `MediaError` where a stream has fewer frames than declared; call it when all packets are read."""
         if self._count < self._indexed:
             raise MediaError(f"the file is damaged: {self._count} of {self._indexed} indexed frames are found")
         if self._format == "ivf":
@@ -158,7 +158,7 @@ class CheckedPackets:
             raise MediaError(f"the file ends early: {self._end_s:.2f} of {self._duration_s:.2f} declared seconds")
 
     def _check_ivf(self) -> None:
-        """Raise `MediaError` where the number in an IVF's header is neither that of its packets nor of its ticks."""
+        """Raise `MediaError` where the number in an IVF's header is neither the number of packets nor of ticks."""
         declared, count = self._stream.frames, self._count
         if self._first_tick is None or self._duration_s is None or count >= declared:
             return
@@ -177,14 +177,15 @@ class CheckedPackets:
 
 
 _REORDERED = 5
-"""A picture may be decoded so many gaps before one that is shown earlier."""
+"""A picture may be decoded at most so many gaps before a picture that is shown earlier."""
 
 
 class _Absence:
-    """Tells pictures that are missing from those before a cut, by the times of the pictures that are shown.
+    """Distinguishes missing pictures from pictures before a cut, by the times of the shown pictures.
 
-    Where a decoder misses a picture that it is to forget, or to refer to, this picture may lie before the file's begin:
-    then nothing is missing. Otherwise its place among those that are shown is empty, or one is shown that refers to it.
+    Where a decoder misses a picture that it should forget, or refer to, this picture may lie before the beginning of
+    the file: then nothing is missing. Otherwise its place among the shown pictures is empty, or a shown picture refers
+    to it.
     """
 
     def __init__(self, stream: av.video.stream.VideoStream) -> None:
@@ -194,22 +195,22 @@ class _Absence:
         self._first: int | None = None
         self._shown: int | None = None  # the latest time
         self._begins_with_key: bool | None = None
-        self._waiting: set[int] = set()  # times of pictures that are not shown, from before the first that is
+        self._waiting: set[int] = set()  # times of pictures that are not shown, before the first shown picture
         codec = stream.codec_context.codec.canonical_name
         self._by_gaps = codec == "h264"
         self._by_words = codec not in _TOLD_BY_PICTURES
         self._complains = False
-        self._complaint: int | None = None  # the latest time of one about a picture
+        self._complaint: int | None = None  # the time of the latest complaint about a picture
         self._empty: int | None = None  # the end of the latest gap
         self._joined: int | None = None  # the time of the first picture of the latest file that was joined
         self._complaints: dict[int, str] = {}  # complaints by the times of their pictures
 
     def late(self) -> int:
-        """The number of pictures that belong before the first that is shown, and are not."""
+        """The number of pictures that belong before the first shown picture, and are not shown."""
         return len(self._waiting)
 
     def hear(self, packet: av.Packet[av.VideoStream], complaint: str) -> None:
-        """Take note of a packet with a picture, and of what is said of it. Raises `MediaError`."""
+        """Take note of a packet with a picture, and of the decoder's message about it. Raises `MediaError`."""
         if self._begins_with_key is None:
             self._begins_with_key = packet.is_keyframe
         if packet.is_discard:
@@ -226,7 +227,7 @@ class _Absence:
             return
         self._complains |= self._by_words or self._by_gaps
         if self._joined is None or packet.pts >= self._joined:
-            self._complaints[packet.pts] = complaint  # not of those that lead the first picture of another file
+            self._complaints[packet.pts] = complaint  # unless it leads another file's first
         if self._by_gaps:
             self._complaint = packet.pts
             self._compare()

@@ -1,4 +1,4 @@
-"""What a player shows of a damaged MPEG transport stream: libavcodec conceals, and what is missing freezes.
+"""What a player shows of a damaged MPEG transport stream: libavcodec conceals damage, and missing frames freeze.
 
 `decoding` refuses damaged files, because they are sources; here the damage is the perturbation. One thread decodes, so
 that the same bytes give the same frames.
@@ -22,14 +22,15 @@ from perturbations.media import opening, pixels
 from perturbations.media.clip import SAME_TIME_S, Frame
 
 _CONCEALING = {"flags": "+output_corrupt", "flags2": "+showall", "err_detect": "0"}
-"""Frames are shown although a part of them, or of what they refer to, is missing."""
+"""Settings that show frames although a part of them, or of their references, is missing."""
 
 
 def shown(path: Path, num_frames: int, frame_rate: Fraction, *, only: Collection[int] | None = None) -> Iterator[Frame]:
-    """All frames of a stream of `num_frames` frames at a constant rate; with `only`, those at these positions.
+    """All frames of a stream of `num_frames` frames at a constant rate; with `only`, the frames at these positions.
 
-    A frame is known by its time. Where none arrives in time, the frame before it stays, as on a player's screen; before
-    the first there is the first. Frames are RGB uint8 H x W x 3, their times are their positions.
+    A frame's time gives its position. Where no frame arrives in time, the frame before it stays, as on a player's
+    screen; places before the first frame show the first frame. Frames are RGB uint8 H x W x 3, their times are their
+    positions.
     Raises `MediaError` where no frame can be decoded, or the container cannot be read.
     """
     yield from _held(_decoded(path, frame_rate), num_frames, only)
@@ -40,7 +41,7 @@ def shown_of_source(
 ) -> Iterator[Frame]:
     """`shown` of a video file whose packets are damaged as they are read, by one of FFmpeg's bitstream filters.
 
-    `times` are those of the clip's frames in the file, in seconds, ascending; frames before the first are not shown.
+    `times` are the times of the clip's frames in the file, in seconds, ascending; earlier frames are not shown.
     """
     yield from _held(_damaged(path, times, damage), len(times), only)
 
@@ -69,7 +70,7 @@ def _held(decoded: Iterable[tuple[int, Image]], num_frames: int, only: Collectio
 
 
 def _decoded(path: Path, frame_rate: Fraction) -> Iterator[tuple[int, Image]]:
-    """The position and the image of each frame that a decoder can make something of, in the order of the times."""
+    """The position and the image of each frame that can be decoded, at least in part, in the order of the times."""
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
         stream.codec_context.options = {**stream.codec_context.options, **_CONCEALING}
@@ -84,9 +85,9 @@ def _decoded(path: Path, frame_rate: Fraction) -> Iterator[tuple[int, Image]]:
 
 
 def _damaged(path: Path, times: Sequence[float], damage: str) -> Iterator[tuple[int, Image]]:
-    """The position and the image of each frame of a file that a decoder can make something of, once it is damaged.
+    """The position and the image of each frame of a file that can still be decoded after the damage.
 
-    A frame is that of the clip whose time is nearest; positions below 0 are before the clip.
+    A frame gets the position of the clip's frame with the nearest time; positions below 0 are before the clip.
     """
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)

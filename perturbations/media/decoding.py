@@ -1,4 +1,4 @@
-"""Decode clips with PyAV, frame by frame. What of a file counts as damaged or missing, `damage` says."""
+"""Decode clips with PyAV, frame by frame. `damage` decides which files count as damaged."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from perturbations.media.profiles import is_picture
 def decode(clip: MediaClip, *, only: Collection[int] | None = None, in_file: bool = False) -> Iterator[Frame]:
     """Decode a clip frame by frame, in constant memory.
 
-    The frames are RGB uint8 H x W x 3. `only` selects the frames at these positions and stops after the last: the
-    others are never converted.
-    Times start at 0 and increase strictly; `in_file` they count from the start of the file's video. Raises `MediaError`
-    when the file is damaged, ends early, changes its frame size, or has no frame in the clip's span. A picture is one
-    frame.
+    The frames are RGB uint8 H x W x 3. `only` selects the frames at these positions and stops after the last of them;
+    other frames are never converted. Times start at 0 and increase strictly; `in_file` they count from the start of the
+    file's video. Raises `MediaError` when the file is damaged, ends early, changes its frame size, or has no frame in
+    the clip's span. A picture is one frame.
     """
     if is_picture(clip.path):
         if (clip.start_s, clip.end_s) != (None, None):
             raise MediaError("a picture has no span in seconds")
-        from perturbations.media import stills  # not at the top: of a video, a job needs none of it
+        from perturbations.media import stills  # not at the top: jobs on videos need no module for pictures
 
         if only is None or 0 in only:
             yield Frame(stills.read(clip.path), 0, 0)
@@ -47,7 +46,7 @@ def _seek(container: av.container.InputContainer, stream: av.video.stream.VideoS
     """Seek to a key frame shown at or before a time in seconds; returns whether the container has one."""
     origin = stream.start_time or 0
     time_base = stream.time_base or Fraction(1, 1000)
-    # Containers that index by decoding time, or not at all, may land on a key frame that is shown after the time.
+    # Containers that index by decoding time, or have no index, may land on a key frame that is shown after the time.
     for margin_s in (0, 10):
         ticks = origin + int((start_s - margin_s) / time_base)
         try:
@@ -117,7 +116,7 @@ def _decode_stream(
 
 
 def decode_stored(path: Path, only: Collection[int]) -> Iterator[Frame]:
-    """Some frames, by their positions, of a file that this package has written: the same as `decode` gives.
+    """Some frames, by their positions, of a file that this package has written: the same frames as from `decode`.
 
     Frames between the wanted ones and the key frames before them are not decoded, so damage there is not noticed.
     Raises `MediaError`.
@@ -127,7 +126,7 @@ def decode_stored(path: Path, only: Collection[int]) -> Iterator[Frame]:
 
 
 def _from_key_frames(path: Path, only: Collection[int]) -> Iterator[Frame]:
-    """Ends at once in a file whose frames are stored in another order than they are shown in."""
+    """The frames, decoded from key frames; none where frames are stored in another order than they are shown in."""
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
         if stream.codec_context.name != "h264" or stream.codec_context.has_b_frames:

@@ -61,9 +61,9 @@ def encode(
     """Write RGB frames as an MP4 in a storage profile, in constant memory, and return the pixel format.
 
     4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile. A profile with
-    a bitrate counts frames instead of their times. The frames at the places `key_frames` become key frames, besides
-    those that the encoder chooses. `sample_aspect` is a pixel's width over its height.
-    A profile of `profiles.PICTURES` writes the one frame as a picture, without an encoder of videos.
+    a bitrate counts frames instead of their times. The frames at the places `key_frames` become key frames, besides the
+    encoder's own choice. `sample_aspect` is a pixel's width over its height. A profile of `profiles.PICTURES` writes
+    the one frame as a picture, without an encoder of videos.
     Raises `OutputError` when the disk refuses, `MediaError` when there is no frame, or more than a picture holds.
     """
     if profile in PICTURES.values():
@@ -131,7 +131,7 @@ def _set_bitrate(stream: av.VideoStream, bits_per_second: float) -> None:
 
 
 def _decimal(timing: Timing) -> Timing:
-    """One tick per frame, of the rate in as few decimals as come within a thousandth, as OpenCV writes MPEG-4."""
+    """One tick per frame, the rate rounded to the fewest decimals within a thousandth, as in OpenCV's MPEG-4."""
     rate = timing.frame_rate
     unit = next(10**digits for digits in range(4) if abs(round(rate * 10**digits) / 10**digits - rate) <= 0.001)
     rate = min(Fraction(max(1, round(rate * unit)), unit), Fraction(_MOST_TICKS, unit))
@@ -198,7 +198,7 @@ def encode_with_ffmpeg(
     Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
     it is killed or cannot be started.
     """
-    ffmpeg_program()  # which says what is not installed
+    ffmpeg_program()  # the error names what is not installed
     import ffmpeg
 
     clock: dict[str, str | None] = {"fps_mode": "passthrough", "enc_time_base": "demux"}
@@ -219,7 +219,7 @@ def encode_with_ffmpeg(
 
 
 class _Pipe(io.RawIOBase):
-    """A write-only stream that PyAV cannot seek, and that raises nothing when the reader is gone."""
+    """A write-only stream without seeking, which raises nothing when the reader is gone."""
 
     def __init__(self, target: IO[bytes]) -> None:
         super().__init__()
@@ -291,15 +291,15 @@ _OF_THE_MACHINE = {
     255: "was interrupted",  # by SIGTERM or SIGINT, which ffmpeg catches
     256 - errno.ENOMEM: "ran out of memory",
 }
-"""What became of ffmpeg at these exit statuses, by no fault of the clip."""
+"""Reasons for ffmpeg's exit statuses that are no fault of the clip."""
 _SHELL_SIGNAL = 128
 
 
 def failure_of(status: int, words: str, path: Path) -> PerturbationError:
-    """The error for ffmpeg's exit status, negative for a signal, and its words: of the disk, the machine or the clip.
+    """The error for ffmpeg's exit status (negative: a signal) and message, by cause: disk, machine or clip.
 
-    ffmpeg that is interrupted while it opens its input says that the input is invalid. Only a second try can tell, so
-    what may be the clip's fault is a `CrashError`, after which the clip is tried again.
+    ffmpeg that is interrupted while it opens its input says that the input is invalid. Only a second try can tell. So
+    an error that may be the clip's fault is a `CrashError`: the clip is tried again.
     """
     if status == -signal.SIGXFSZ or any(os.strerror(code) in words for code in OUTPUT_ERRNOS):
         return OutputError(f"cannot write {path}: {words or 'the file is too large'}")
@@ -315,6 +315,6 @@ def failure_of(status: int, words: str, path: Path) -> PerturbationError:
 
 
 def _plain_words(text: str, path: Path) -> str:
-    # One line, and without what differs from run to run: addresses, and the temporary name.
+    # One line without parts that differ from run to run: addresses and the temporary name.
     text = re.sub(r" @ 0x[0-9a-f]+", "", text).replace(f"file:{path}", "the output")
     return " ".join(text.split())[:500]

@@ -38,7 +38,7 @@ def write(path: Path, frames: Image) -> None:
 
 
 def read(path: Path, shape: tuple[int, int, int] | None = None) -> Image:
-    """Read a file of `write`; `shape` is the N, H and W that it must have, where they are known.
+    """Read a file that `write` wrote; `shape` is the required N, H and W, if they are known.
 
     Raises `MediaError` when the file is damaged, has another shape, or needs more than `limits` allows.
     """

@@ -36,7 +36,7 @@ _INPUT_OPTIONS = {"format_whitelist": ",".join(_DEMUXERS)}
 
 @contextmanager
 def opened(path: Path) -> Iterator[av.container.InputContainer]:
-    """A container, open for reading. Raises `MediaError` for a file that is not read, and when libav fails inside."""
+    """A container, open for reading. Raises `MediaError` for unsupported files, and for libav's errors inside."""
     listen()
     try:
         file, offset, length = tars.at(path)
@@ -45,7 +45,7 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
         if length == 0:
             raise MediaError("the file is empty")
         containers.check_length(path)
-        # libav decodes first frames to learn about a stream, of any size unless `max_pixels` is set.
+        # To learn about a stream, libav decodes its first frames, of any size unless `max_pixels` is set.
         # The prefix keeps it from reading a name such as "concat:..." or "http:..." as a protocol.
         address, protocols = f"file:{file}", "file"
         if offset:
@@ -82,7 +82,7 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
 def _check_packets(address: str, options: dict[str, str]) -> None:
     """Raise `MediaError` where a demuxer reports an error of a packet.
 
-    libav also reports problems of a header that it does not need. So it reads no packets here to learn about streams.
+    libav also reports problems in headers that it does not need, so it must not analyse streams here.
     """
     with av.open(address, "r", metadata_errors="replace", options={**options, "probesize": "32"}) as container:
         for _ in _demuxed(container, *container.streams):
@@ -114,11 +114,11 @@ def video_streams(container: av.container.Container) -> list[av.video.stream.Vid
 
 
 _BY_DEFAULT = 5_000_000
-"""The pixels that the disposition `default` counts as, in ffmpeg's choice."""
+"""In ffmpeg's choice of a stream, the disposition `default` counts as this many pixels."""
 
 
 def _rank(stream: av.video.stream.VideoStream) -> tuple[bool, int]:
-    """ffmpeg's order of video streams: an empty one is last, the largest first; of equal ones the first is taken."""
+    """ffmpeg's order of video streams: the largest first, empty streams last; among equals, the first in the file."""
     is_default = bool(int(stream.disposition) & int(av.stream.Disposition.default))
     context = stream.codec_context
     return stream.frames > 0, (context.width * context.height if context else 0) + _BY_DEFAULT * is_default
@@ -138,7 +138,7 @@ def _check_limits(stream: av.video.stream.VideoStream) -> None:
 def packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream, *beside: av.stream.Stream
 ) -> Iterator[av.Packet[av.VideoStream]]:
-    """The packets of a stream and of those `beside` it.
+    """The packets of a stream and of the streams `beside` it.
 
     Raises `MediaError` when the number or the time of the stream's own packets goes beyond the limits.
     """
@@ -179,14 +179,14 @@ def _demuxed(container: av.container.InputContainer, *streams: av.stream.Stream)
 
 
 JUMP = object()
-"""What is `opaque` of a packet at which the clock jumped."""
+"""The value of a packet's `opaque` where the clock jumped."""
 _RESTARTING = ("mpegts", "mpeg")
 _BACK_S, _ON_S = 0.1, 10
-"""Jumps of a clock that are none of the recording: ffmpeg's program corrects the same."""
+"""Larger jumps of a clock are not from the recording: ffmpeg's program corrects the same jumps."""
 
 
 def _on_one_clock(packets: Iterator[av.Packet[Any]], stream: av.video.stream.VideoStream) -> Iterator[av.Packet[Any]]:
-    """Let the clock of a stream go on where it jumps: where MPEG files were put one behind the other."""
+    """Let the clock of a stream continue where it jumps, as in MPEG files that were joined."""
     if stream.container.format.name not in _RESTARTING or stream.time_base is None:
         yield from packets
         return
@@ -216,12 +216,12 @@ _NO_NUMBERS = (1 << 30, (1 << 32) - 1)
 
 
 def declared_frames(stream: av.video.stream.VideoStream) -> int:
-    """The number of frames that a header declares; 0 without one. In IVF, it may be one of ticks."""
+    """The number of frames that a header declares; 0 without a number. In IVF, it may be the number of ticks."""
     return 0 if stream.frames in _NO_NUMBERS or stream.container.format.name == "ivf" else stream.frames
 
 
 def declared_duration_s(stream: av.video.stream.VideoStream) -> float | None:
-    """The length in seconds that a header declares; None without one."""
+    """The length in seconds that a header declares; None without a length."""
     if stream.frames in _NO_NUMBERS:
         return None
     if stream.duration is not None and stream.time_base is not None:
@@ -237,13 +237,13 @@ def declared_duration_s(stream: av.video.stream.VideoStream) -> float | None:
 
 # --- what libav says -------------------------------------------------------------------------------------------------
 
-_quiet = logging.getLogger("libav")  # PyAV's; what is not captured is said by the raised errors
+_quiet = logging.getLogger("libav")  # PyAV's default; raised errors say what is not captured
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
 
 
 def listen() -> None:
-    """Have libav's errors reach who captures them, each one, and nobody else. Another program may have changed it."""
+    """Let each libav error reach the code that captures it, and nothing else: a program may have changed this."""
     if av.logging.get_level() != av.logging.ERROR:
         av.logging.set_level(av.logging.ERROR)
     if av.logging.get_skip_repeated():

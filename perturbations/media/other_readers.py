@@ -1,7 +1,7 @@
-"""Decode clips with the readers of many evaluations, and make sure that their frames are the manifest's.
+"""Decode clips with decord or torchcodec, as many evaluations do, and check that the frames are the manifest's.
 
-Of every clip that a corpus stores (all profiles, codecs and rates) both give PyAV's frames to the bit, read in order or
-picked by `get_batch` or `get_frames_at`; decord not those of 4:2:0 of odd heights (the profile `released`,
+For every clip that a corpus stores (all profiles, codecs and rates), both give PyAV's frames, bit for bit, read in
+order or picked by `get_batch` or `get_frames_at`; except decord for 4:2:0 with odd heights (the profile `released`,
 `msrvtt_p/mpeg1` and `mpeg2`). For other files they may give other frames, without an error:
 
 - decord 0.6.0: of 4:2:0 of more than 8 bits or of an odd height, 4:1:1, 4:1:0, mirrored pictures, edit lists, transport
@@ -11,7 +11,7 @@ picked by `get_batch` or `get_frames_at`; decord not those of 4:2:0 of odd heigh
 - torchcodec 0.13: of mirrored pictures and of full-range 10 bits. Transport and program streams, and AVI with reordered
   frames, it cannot read to the end.
 
-So the frames are read in order and hashed, and where the hash is not the manifest's the clip is refused.
+So the frames are read in order and hashed; a clip whose hash differs from the manifest's is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from perturbations.media.clip import SAME_TIME_S, Frame, MediaClip
 def decode(
     clip: MediaClip, reader: Reader, *, frames_sha256: str, only: Collection[int] | None = None
 ) -> Iterator[Frame]:
-    """The images and positions that `decoding.decode` gives, or those at positions `only`; times are positions.
+    """The images and positions as from `decoding.decode`, or only those at the positions `only`; times are positions.
 
     All frames of the clip are decoded, whatever `only` says, and compared with `frames_sha256`, the hash of their
     pixels; the last step of the iteration compares, so iterate to the end before you use a frame.
@@ -50,7 +50,7 @@ def decode(
     digest = hashlib.sha256()
     own_error = getattr(module, "DECORDError", RuntimeError)
     try:
-        # A path that begins with a slash is to libav no protocol such as "concat:".
+        # libav does not take a path that begins with a slash for a protocol such as "concat:".
         content: str | bytes = os.path.abspath(clip.path)
         if tars.named(clip.path) is not None:
             with tars.opened(clip.path) as file:
@@ -76,7 +76,7 @@ def _decord(module: Any, content: str | bytes) -> tuple[int, Callable[[int], Ima
     video = module.VideoReader(BytesIO(content) if isinstance(content, bytes) else content, num_threads=1)
 
     def image_at(position: int) -> Image:
-        video.seek_accurate(position)  # which does nothing where it is the next one
+        video.seek_accurate(position)  # does nothing where it is the next frame
         return _without_padding(video.next())
 
     return len(video), image_at
@@ -88,11 +88,11 @@ def _torchcodec(module: Any, content: str | bytes) -> tuple[int, Callable[[int],
 
 
 _OPENED = {"decord": _decord, "torchcodec": _torchcodec}
-"""The number of a video's frames, and the function of a position that gives its image, of positions in order."""
+"""The number of a video's frames, and a function that gives the image at a position; call it in ascending order."""
 
 
 def _span(clip: MediaClip, held: int, reader: Reader) -> tuple[int, int]:
-    """Which of the `held` frames of the file are the clip's: the first, and the end."""
+    """The range of the clip's frames among the file's `held` frames: the first, and the end."""
     if clip.start_s is None and clip.end_s is None:
         return 0, held
     times = decoding.frame_times(MediaClip(clip.path), held)
@@ -103,7 +103,7 @@ def _span(clip: MediaClip, held: int, reader: Reader) -> tuple[int, int]:
 
 
 def _without_padding(frame: Any) -> Image:
-    """decord's frame, a tensor where the program set its bridge; rows below 48 pixels come padded with more colours."""
+    """decord's frame as an array; a tensor if the program set a bridge. Rows below 48 pixels come with padding."""
     rows = np.asarray(frame.asnumpy() if hasattr(frame, "asnumpy") else frame)
     height, width, channels = rows.shape
     return np.ascontiguousarray(rows.reshape(height, width * channels)[:, : 3 * width]).reshape(height, width, 3)

@@ -23,9 +23,9 @@ from perturbations.media.containers import hidden_edges
 
 
 def converter(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> Callable[[av.VideoFrame], Image]:
-    """From a file's frames (`frame` is one of them) to upright RGB uint8 arrays, as ffmpeg converts them.
+    """A conversion of a file's frames (`frame` is one of them) to upright RGB uint8 arrays, as ffmpeg converts them.
 
-    What the container hides of them is cut off. Raises `MediaError` for what is shown oblique, or not at all.
+    Edges that the container hides are cut off. Raises `MediaError` for frames that are shown oblique, or not at all.
     """
     shown = _shown(path, stream, frame)
     transposed, rows, columns = orientation_of(frame)
@@ -44,7 +44,7 @@ def upright_size(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> tu
 
 
 def _shown(path: Path, stream: av.VideoStream, frame: av.VideoFrame) -> tuple[int, int, int, int]:
-    """Width and height of what the container shows of a frame, and its first column and row, as ffmpeg rounds them."""
+    """Width, height, first column and first row of the shown part of a frame, as ffmpeg rounds them."""
     container = stream.container
     place = container.streams.video.index(stream)
     hidden = left, right, top, bottom = hidden_edges(path, container.format.name, stream.index, place)
@@ -67,15 +67,15 @@ def _array(picture: av.VideoFrame) -> Image:
 def _rgb_converter(
     size: tuple[int, int], filters: Iterable[tuple[str, str]] = ()
 ) -> Callable[[av.VideoFrame], av.VideoFrame]:
-    """From frames of a size, (width, height), to RGB, by ffmpeg's way: libavfilter, after these of its filters.
+    """A conversion of frames of a size, (width, height), to RGB, as ffmpeg does it: by libavfilter, after `filters`.
 
-    PyAV's reformatter is another way. It reads where a frame's chroma lies, which ffmpeg does not, and of interlaced
-    frames it converts each field by itself: chroma of odd heights, of 4:1:1 and of more than 8 bits would differ.
+    PyAV's reformatter works differently. It uses the position of a frame's chroma, which ffmpeg does not, and converts
+    each field of interlaced frames by itself: chroma of odd heights, of 4:1:1 and of more than 8 bits would differ.
     """
 
     @cache
     def graph_for(pix_fmt: str, colorspace: int, color_range: int) -> av.filter.Graph:
-        """As in ffmpeg, frames of other properties, which a stream may have from some frame on, get another graph."""
+        """The graph for a frame. As in ffmpeg, frames whose properties changed within the stream get a new graph."""
         graph = av.filter.Graph()
         graph.threads = 1
         width, height = size
@@ -100,7 +100,7 @@ def _rgb_converter(
 
 
 def _of_unnamed_kind(kinds: type[Type], number: int) -> Type:
-    """A kind of side data that PyAV has no name for; without it, frames that have such data have none at all."""
+    """A name for a kind of side data that PyAV does not know; without it, PyAV hides all side data of such frames."""
     kind = object.__new__(kinds)
     kind._name_, kind._value_ = str(number), number  # type: ignore[assignment]
     return kind
@@ -110,10 +110,10 @@ Type._missing_ = classmethod(_of_unnamed_kind)  # type: ignore[assignment]
 
 
 def orientation_of(frame: av.VideoFrame) -> tuple[bool, int, int]:
-    """How a frame is made upright, according to the container: transposed or not, then read from these ends.
+    """How a frame is made upright, by the container: whether it is transposed, and the steps of rows and columns.
 
-    The ends are those of its rows and of its columns, 1 or -1. Raises `MediaError` for any other angle than right ones.
-    As in ffmpeg, an angle within a degree of a right one is that.
+    A step is 1 or, for the reverse order, -1. Raises `MediaError` for angles that are no right angles. As in ffmpeg, an
+    angle within a degree of a right angle counts as the right angle.
     """
     matrix = frame.side_data.get("DISPLAYMATRIX")
     if matrix is None:
@@ -167,8 +167,8 @@ _LIMITED = 1
 def to_planes() -> Callable[[Image], Image]:
     """A conversion of RGB frames of even sides, H x W x 3, to 4:2:0 planes, 3H/2 x W: BT.601, limited range.
 
-    Decoders show the planes as these frames, as nearly as 8 bits allow: the chroma of four pixels is that of their
-    mean, because decoders give them the same chroma; and what decoding takes from the luma is added before.
+    Decoders show the planes as these frames, as nearly as 8 bits allow. The chroma of four pixels is the chroma of
+    their mean, because decoders give them the same chroma; what decoding takes away from the luma is added in advance.
     """
     shown: Callable[[av.VideoFrame], av.VideoFrame] | None = None
 
@@ -194,10 +194,10 @@ def _planes(image: MatLike) -> Image:
 
 
 def tagged_bt601(primaries: int, transfer: int) -> dict[str, str]:
-    """Output arguments of the ffmpeg program that make YUV of BT.601 in limited range of what it is given, and say so.
+    """Output arguments that let the ffmpeg program convert its input to BT.601 YUV in limited range, and tag it so.
 
-    It is given RGB or `to_planes`. `primaries` and `transfer` are the source's tags, numbers of ITU-T H.273; what is
-    not known to libav is left unspecified.
+    The input is RGB or `to_planes`. `primaries` and `transfer` are the source's tags, numbers of ITU-T H.273; numbers
+    that libav does not know are left unspecified.
     """
     tags = {
         "range": "limited",

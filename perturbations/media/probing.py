@@ -69,7 +69,7 @@ def _describe(path: Path, stream: av.video.stream.VideoStream, frame: av.VideoFr
 
 
 _HIGH_RANGE = {16: "PQ", 18: "HLG"}
-"""Transfer functions of ITU-T H.273 whose brightness no clip of 8 bits has."""
+"""Transfer functions of ITU-T H.273 whose range of brightness does not fit 8 bits."""
 
 
 def _losses(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ class Profile:
     """How a corpus video is stored: the encoder, its input format and its settings.
 
     `pixel_bits` is the target bitrate in bits per pixel, for encoders that are given a bitrate; their frames follow
-    each other at a constant rate, whatever their times. `key_frames` is the number of uniformly sampled frames that
-    are key frames, so that a reader of these frames decodes no others. `extension` is of the file.
+    each other at a constant rate, whatever their times. `key_frames` is the number of uniformly sampled frames that are
+    key frames, so that a reader of these frames decodes no other frames. `extension` is the file's extension.
     """
 
     codec: str
@@ -25,7 +25,7 @@ class Profile:
 
 
 _SAMPLED = 12
-"""Frames that an evaluation takes of a clip, as in the papers."""
+"""The number of frames of a clip that an evaluation reads, as in the papers."""
 
 # `high` is RGB (4:4:4) and not YUV 4:4:4: the same size and PSNR, but no colour conversion on either way. Key frames of
 # the same quality as the others (`ipratio=1`) add 3 % to a corpus.

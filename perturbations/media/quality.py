@@ -39,7 +39,7 @@ class Distortion:
 
     @property
     def psnr_db(self) -> float | None:
-        """10 log10(255^2 / mean squared error); infinite for equal frames, None without any."""
+        """10 log10(255^2 / mean squared error); infinite for equal frames, None without frames."""
         if not self._values:
             return None
         if not self._squared:

@@ -18,29 +18,29 @@ from perturbations.media import decoding, opening
 from perturbations.media.clip import MediaClip
 
 NONE = "none: "
-"""What the row's cell begins with where a clip has no sound; the reason follows."""
+"""The beginning of the row's cell where a clip has no sound; the reason follows."""
 
 UNWANTED = f"{NONE}storage.audio"
 """The cell where the configuration asks for no sound."""
 
 TIMES = f"{NONE}the perturbation changes times"
-"""The cell where there never is any."""
+"""The cell where the perturbation never keeps the sound."""
 
 _STORED_IN_MP4 = ("aac", "ac3", "alac", "eac3", "flac", "mp3", "opus")
 _PREROLL_S = Fraction(1, 10)
 """Decoders need the packets of this long before a span: the overlap of AAC, Opus's 80 ms, the reservoir of MP3.
 
-They are stored at times below 0, which MP4 keeps as an edit list: readers decode them and show none of them.
+They are stored at times below 0, which MP4 keeps as an edit list: readers decode these packets but do not play them.
 """
 
 _NOT_COPIED = f"{NONE}the source's sound cannot be copied"
 
 
 def add(stored: Path, clip: MediaClip, scratch: Path) -> str:
-    """Add the packets of the source's sound in the clip's span to a stored MP4; those of the video stay as they are.
+    """Add the packets of the source's sound in the clip's span to a stored MP4; the video's packets are not changed.
 
-    Returns the column's cell: the codec, or "none: " and why there is no sound: then the file stays as it is.
-    `scratch` is a path in the same folder that nothing lies at. Raises `OutputError` when the disk refuses.
+    Returns the column's cell: the codec, or "none: " with the reason; without sound, the file is not changed.
+    `scratch` is an unused path in the same folder. Raises `OutputError` when the disk refuses.
     """
     try:
         with opening.opened(clip.path) as source, opening.opened(stored) as silent:
@@ -77,7 +77,7 @@ def add(stored: Path, clip: MediaClip, scratch: Path) -> str:
 def _within(
     clip: MediaClip, source: av.container.InputContainer, stream: av.AudioStream, shown_s: Fraction
 ) -> Iterator[av.Packet[av.AudioStream]]:
-    """The packets of the clip's span and those before it that a decoder needs, counted from the clip's first frame.
+    """The packets of the clip's span, and earlier packets that a decoder needs, with times from the clip's first frame.
 
     `shown_s` is when the stored video shows it. Raises `MediaError`.
     """
@@ -121,5 +121,5 @@ def _packets(path: Path) -> list[tuple[Fraction, int, bool]]:
 
 
 def is_other(cell: str | None, *, with_sound: bool) -> bool:
-    """Whether a clip's cell is not the one that a first run with the configuration of now would give it."""
+    """Whether a clip's cell differs from the cell that the current configuration would give."""
     return cell == UNWANTED if with_sound else cell not in (None, TIMES, UNWANTED)

@@ -36,8 +36,8 @@ _TRANSPOSED = (5, 6, 7, 8)
 def read(path: Path) -> Image:
     """The picture, as `upright_rgb` gives it.
 
-    Raises `MediaError` for a file that is no whole picture, is larger than the limits allow, has 16 bits per sample,
-    CMYK, or several frames.
+    Raises `MediaError` for a file that is damaged, is larger than the limits allow, or has 16 bits per sample, CMYK
+    colours or several frames.
     """
     with _opened(path) as picture:
         return upright_rgb(picture)
@@ -58,7 +58,7 @@ def upright_rgb(picture: Pillow.Image) -> Image:
 
 
 def describe(path: Path) -> VideoInfo:
-    """What its header says; one frame, and a nominal clock of 1 s. Raises `MediaError` as `read` does."""
+    """The picture's header, as one frame with a nominal clock of 1 s. Raises `MediaError` as `read` does."""
     with _opened(path) as picture:
         orientation = picture.getexif().get(_ORIENTATION, 1)
         width, height = picture.size[::-1] if orientation in _TRANSPOSED else picture.size
@@ -86,7 +86,7 @@ def _opened(path: Path) -> Iterator[Pillow.Image]:
 
     data = _bytes(path)
     with _decoding(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)  # ours is the limit that counts
+        warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)  # this package's own limit counts
         with Pillow.open(io.BytesIO(data), formats=_FORMATS) as picture:
             limits.check_size(*picture.size, "a picture")
             _check(picture)
@@ -95,7 +95,7 @@ def _opened(path: Path) -> Iterator[Pillow.Image]:
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """Raise what Pillow's readers raise as `MediaError`."""
+    """Turn the errors of Pillow's readers into `MediaError`."""
     from PIL import Image as Pillow
     from PIL import UnidentifiedImageError
 
@@ -128,8 +128,8 @@ def _bytes(path: Path) -> bytes:
 
 
 def _check(picture: Pillow.Image) -> None:
-    """Raise `MediaError` for what 8 bits of RGB cannot hold in one obvious way."""
-    if getattr(picture, "n_frames", 1) > 1 and picture.format != "MPO":  # of a JPEG with further views, the first
+    """Raise `MediaError` for a picture that cannot become 8-bit RGB in one obvious way."""
+    if getattr(picture, "n_frames", 1) > 1 and picture.format != "MPO":  # of a JPEG's views, the first counts
         raise MediaError("an animated picture: only pictures of one frame are read")
     if picture.mode[0] in "IF" or has_lost_bits(picture):
         raise MediaError("a picture of 16 bits or more per sample: convert it to 8")

@@ -14,13 +14,13 @@ import av
 _START = b"\0\0\0\1"
 _STARTS = re.compile(b"\0\0\0?\1")
 _LENGTHS_AT = {"h264": 4, "hevc": 21}
-"""Where a header in ISO/IEC 14496-15 says, in two bits, how many bytes the length before each unit has."""
+"""The place in a header (ISO/IEC 14496-15) of two bits: how many bytes the length before each unit has."""
 _NOT_CODED_BYTES = 8
-"""What a picture of MPEG-4 takes at most that repeats the one before it (`vop_coded` is 0)."""
+"""The most bytes of an MPEG-4 picture that only repeats the picture before it (`vop_coded` is 0)."""
 
 
 class Units:
-    """Takes packets of a stream apart."""
+    """Splits packets of a stream into units."""
 
     def __init__(self, stream: av.video.stream.VideoStream) -> None:
         self._codec = stream.codec_context.codec.canonical_name
@@ -28,7 +28,7 @@ class Units:
         self._length_bytes = (header[at] & 3) + 1 if header[:1] == b"\1" and at < len(header) else 0
 
     def shows_picture(self, packet: av.Packet[av.VideoStream]) -> bool:
-        """Whether a picture of a packet is to be shown, or one that was decoded before it."""
+        """Whether a packet shows a picture: its own, or a picture that was decoded earlier."""
         data = bytes(packet)
         match self._codec:
             case "h264" | "hevc":
@@ -60,7 +60,7 @@ class Units:
         return b"".join(start + unit for start, unit in zip(starts, units, strict=True))
 
     def _split(self, data: bytes) -> list[bytes]:
-        """Its units; none where a length reaches beyond the packet."""
+        """The packet's units; empty where a length reaches beyond the packet."""
         if not self._length_bytes:
             return [unit for unit in _STARTS.split(data) if unit]
         units = []
@@ -75,7 +75,7 @@ class Units:
         return 1 <= unit[0] & 31 <= 5 if self._codec == "h264" else unit[0] >> 1 & 63 < 32
 
     def _is_whole_other(self, unit: bytes) -> bool:
-        """Whether a unit holds no part of a picture, by all of its header: one of a slice may be damaged."""
+        """Whether a unit holds no part of a picture, by its whole header: a slice's header may be damaged."""
         if self._codec == "hevc":  # in the base layer
             return len(unit) > 1 and unit[0] in range(32 << 1, 64 << 1, 2) and 1 <= unit[1] <= 7
         needed, kind = unit[0] >> 5, unit[0] & 31
@@ -90,7 +90,7 @@ def _shows_vp9(data: bytes) -> bool:
 
 
 def _pictures_av1(data: bytes) -> Iterator[bool]:
-    """Whether each picture is shown; a part of one whose header is lost counts as shown."""
+    """Whether each picture is shown; a part of a picture with a lost header counts as shown."""
     header = False
     at = 0
     while at < len(data):

@@ -1,7 +1,7 @@
-"""What a container proves of the bytes that are decoded: its checksums, counters and sizes, read beside the decoder.
+"""What a container proves about the decoded bytes: its checksums, counters and sizes, read beside the decoder.
 
-libav compares few of them, and reads on behind what it cannot read. A walk reads a file once, in little memory, and no
-further than it is asked to. Sources: RFC 8794 and 9559 (Matroska and WebM), RFC 3533 (Ogg), ISO/IEC 13818-1 (transport
+libav compares few of them, and skips parts that it cannot read. A walk reads a file once, in little memory, and no
+further than needed. Sources: RFC 8794 and 9559 (Matroska and WebM), RFC 3533 (Ogg), ISO/IEC 13818-1 (transport
 streams), Adobe's specification of FLV 10.1, Microsoft's of ASF of 2004 (WMV).
 """
 
@@ -40,7 +40,7 @@ from perturbations.media.containers import (
 
 
 class _Checked(NamedTuple):
-    """The bytes before a place are what the container says; with `gap`, those just before it are not all there."""
+    """The bytes before a place agree with the container; with `gap`, some bytes just before it are missing."""
 
     place: float
     gap: bool = False
@@ -51,12 +51,12 @@ class _Checked(NamedTuple):
 _Walk = Iterator[_Checked]
 
 
-def proven(
+def undamaged_packets(
     path: Path, stream: av.video.stream.VideoStream, packets: Iterable[av.Packet[av.VideoStream]]
 ) -> Iterator[av.Packet[av.VideoStream]]:
-    """The packets of a stream, and those beside it, as long as nothing in the file proves that one is damaged.
+    """The packets of a stream and of the streams beside it, as long as nothing in the file proves damage.
 
-    What is behind the last packet is looked at where all packets are asked for. Raises `MediaError`.
+    Bytes after the last packet are checked when all packets have been read. Raises `MediaError`.
     """
     container = stream.container.format.name
     walk: _Walk | None = None
@@ -79,7 +79,7 @@ def proven(
 
 
 def _walk(path: Path, container: str, stream_id: int, packet: int) -> _Walk:
-    """Check a file piece by piece, from the stream's first packet on, up to the piece that is asked for."""
+    """Check a file piece by piece, from the stream's first packet on, as far as the caller reads."""
     if container in _WALKS:
         with tars.opened(path) as file:
             yield from _WALKS[container](file, file.seek(0, os.SEEK_END), packet, stream_id)
@@ -113,11 +113,11 @@ _CLUSTER, _CRC_32 = bytes.fromhex("1F43B675"), b"\xbf\x84"
 _UNKNOWN = 1 << 64
 """Instead of the end of an element without a length, as in live recordings."""
 _MASTER_BYTES = 4
-"""The length of the names of the outermost elements; no element has a longer one."""
+"""The length of the outermost elements' names; no element has a longer name."""
 
 
 def _matroska(file: BinaryIO, size: int, packet: int, stream_id: int) -> _Walk:
-    """Elements fill what they lie in, and the outermost fit the checksums that they hold."""
+    """Check that elements fill their parents, and that the outermost elements fit their own checksums."""
     place, ends = 0, [size]
     is_live = False
     while place < size:
@@ -142,7 +142,7 @@ def _matroska(file: BinaryIO, size: int, packet: int, stream_id: int) -> _Walk:
 
 
 def _has_checksum(file: BinaryIO, start: int, end: int) -> bool:
-    """Whether the first element is a checksum of the others. Raises `MediaError` where it differs from theirs."""
+    """Whether the first element is a checksum of the others. Raises `MediaError` where the checksum is wrong."""
     file.seek(start)
     head = file.read(len(_CRC_32) + 4)
     if not head.startswith(_CRC_32):
@@ -162,7 +162,7 @@ _ONES = (1 << 32) - 1
 
 
 def _ogg(file: BinaryIO, size: int, packet: int, stream_id: int) -> _Walk:
-    """Pages follow one another and fit their checksums, and the stream's are counted up to its last."""
+    """Check that pages follow one another and fit their checksums, and that no page of the stream is missing."""
     file.seek(packet)
     stream = file.read(PAGE_HEAD)[14:18]
     number: int | None = None
@@ -193,7 +193,7 @@ def _ogg(file: BinaryIO, size: int, packet: int, stream_id: int) -> _Walk:
 
 
 def _fits_checksum(page: bytes) -> bool:
-    """Whether a page has its CRC-32: zlib's of reversed bytes, itself reversed, with zeros for its own bytes."""
+    """Whether a page has the right CRC-32: zlib's of the reversed bytes, reversed, with zeros in place of the CRC."""
     reverse = zlib.crc32((page[:22] + bytes(4) + page[26:]).translate(_REVERSED), _ONES) ^ _ONES
     return int(f"{reverse:032b}"[::-1], 2) == int.from_bytes(page[22:26], "little")
 
@@ -204,7 +204,7 @@ _TAG_HEAD = 11
 
 
 def _flv(file: BinaryIO, size: int, packet: int, stream_id: int) -> _Walk:
-    """A tag is followed by its length, where the file's writer counts as the specification does."""
+    """Check that each tag is followed by its length, if the file's writer counts as the specification does."""
     file.seek(max(0, packet - 4))
     before = packet - 4 - int.from_bytes(file.read(4), "big")
     is_counted = 0 < before < packet - 4 and _tag_bytes(file, before) == packet - 4 - before
@@ -234,7 +234,7 @@ _ASF_PACKET = b"\x82\0\0"
 
 
 def _asf(file: BinaryIO, size: int, packet: int, stream_id: int) -> _Walk:
-    """Packets have one length, and begin alike where the first does."""
+    """Check that packets have one length, and begin alike if the first begins so."""
     _, length, data = asf_packets(file, size)
     file.seek(data + 16)
     end = min(size, data + int.from_bytes(file.read(8), "little"))
@@ -251,13 +251,13 @@ def _asf(file: BinaryIO, size: int, packet: int, stream_id: int) -> _Walk:
 # --- transport streams ------------------------------------------------------------------------------------------------
 
 _FEWEST, _MOST = 16, 4096
-"""Packets that are read at a time, where bytes between them are lost and elsewhere."""
+"""How many packets are read at a time: the fewest after lost bytes, then up to the most."""
 _SYNC, _EMPTY = 0x47, 0x1FFF
 _Packets = npt.NDArray[np.uint8]
 
 
 def _transport(file: BinaryIO, size: int, packet: int, stream_id: int) -> _Walk:
-    """The packets of a stream are counted by 16. Behind a gap that none announces, some are lost, or a file begins."""
+    """Check the counters (modulo 16) of packets. After an unannounced gap, packets are lost, or another file begins."""
     file.seek(0)
     length = transport_packet(file.read(_PIECE))
     first = 4 if length == 192 else 0
@@ -301,7 +301,7 @@ def _pids(packets: _Packets) -> npt.NDArray[np.int16]:
 
 
 def _jumps(packets: _Packets, pids: npt.NDArray[np.int16], counters: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
-    """Which packets do not follow the one of their stream before them; `counters` are those of the streams' latest."""
+    """Which packets do not follow the packet before them in their stream; `counters` are the streams' latest."""
     announced = (packets[:, 3] & 32 > 0) & (packets[:, 4] > 0) & (packets[:, 5] & 128 > 0)
     counted = np.flatnonzero(((packets[:, 3] & 16 > 0) | announced) & (pids != _EMPTY))
     counted = counted[np.argsort(pids[counted], kind="stable")]
@@ -346,13 +346,13 @@ _MADE_UP = ("h264", "hevc")
 """Codecs where libavcodec may invent the rest of a picture in silence: always with HEVC, seldom with H.264."""
 _MORE = 64 * b"U"  # bits of both kinds, and no start code
 _LEADING = re.compile(rb"(?<=\x00\x00\x01)[\x10\x12]")
-"""The first byte of a unit of HEVC with a picture that leads another one (RASL): alone, it is not decoded."""
+"""The first byte of an HEVC unit with a picture that leads another picture (RASL): alone, it is not decoded."""
 
 
 def _check_last_picture(context: av.VideoCodecContext, data: bytes) -> None:
-    """Raise `MediaError` where bytes behind a picture change it: its decoder has not reached its end before.
+    """Raise `MediaError` where bytes after a picture change it: then the picture did not end before these bytes.
 
-    What the picture refers to does not matter, and is not decoded.
+    The picture's references do not matter, and are not decoded.
     """
     if context.name == "hevc":
         data = _LEADING.sub(lambda match: bytes([match[0][0] & 2]), data)  # one that trails (TRAIL)

@@ -35,7 +35,7 @@ class Checkpoint:
     """Weights on this machine.
 
     Attributes:
-        name: as in the configuration; of a folder only the last part, because its place changes no result.
+        name: as in the configuration; for a folder only the last part of its path, because its place changes no result.
         revision: the hub's commit hash, or `sha256:` and the hash of the folder's weight files.
         folder: where the files are.
     """
@@ -163,7 +163,7 @@ def load_part(part_class: type[_PartT], checkpoint: Checkpoint) -> _PartT:
 def pretrained(auto_class: Any, name: str) -> Any:
     """A model or tokenizer for captions: a folder, or a hub name that was downloaded before.
 
-    Raises `BackendError` with the way out where it is neither, is damaged, or asks for code.
+    Raises `BackendError` with advice where it is neither, is damaged, or asks to run code.
     """
     try:
         checkpoint = find_checkpoint(name, None)
@@ -181,9 +181,9 @@ def find_weights(*names: str) -> None:
 
 
 def local_folder(name: str, revision: str | None) -> Path | None:
-    """A model's folder, or that of its files in the hub's cache; None where the model is not on this machine.
+    """A model's folder, or its folder in the hub's cache; None where the model is not on this machine.
 
-    Raises `ValueError` for a name that no hub has, and `ImportError` where huggingface_hub is not installed.
+    Raises `ValueError` for an invalid name of the hub, and `ImportError` where huggingface_hub is not installed.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -298,7 +298,7 @@ def _folder_checkpoint(folder: Path, revision: str | None) -> Checkpoint:
 
 
 def _how_to_convert(folder: Path) -> str:
-    """What to do with a folder of other weights; the command copies tensors, because some files share their memory."""
+    """Advice for a folder with other weights; the command copies tensors, because some files share their memory."""
     weights = sorted(path.name for path in folder.glob("*.bin"))
     if len(weights) != 1:
         return "other formats are not loaded"
@@ -318,7 +318,7 @@ def _broken(checkpoint: Checkpoint, what: str, reason: str) -> ConfigError:
 
 
 def how_to_replace(checkpoint: Checkpoint) -> str:
-    """What puts all files of a model back; only a name of the hub can be downloaded."""
+    """The command that restores all files of a model; only a name of the hub can be downloaded."""
     if checkpoint.name == checkpoint.folder.name:  # a folder of the user's, which the hub's cache names by commits
         return "copy the whole folder again from where it came"
     return f"fetch it again: hf download {checkpoint.name}"

@@ -55,14 +55,14 @@ class ClipModel:
         return np.asarray(_unit(_unit(self._images(frames)).mean(axis=0)), np.float32)
 
     def mean_features(self, frames: Sequence[Image]) -> Vector:
-        """The mean of a clip's frames' features as the model gives them, of any length, float32, D.
+        """The mean of the features of a clip's frames, without normalization, so of any length: float32, D.
 
-        What MLVP's code compares clips by: frames with long features count more. Otherwise as `embed_video`.
+        MLVP's code compares clips in this way: frames with long features count more. Otherwise as `embed_video`.
         """
         return np.asarray(self._images(frames).mean(axis=0), np.float32)
 
     def text_features(self, text: str) -> Vector:
-        """A sentence's features as the model gives them, of any length, float32, D.
+        """The features of a sentence, without normalization, so of any length: float32, D.
 
         Words beyond the model's positions (77 tokens) are cut off.
         """

@@ -41,7 +41,7 @@ class LanguageModel:
 
     @property
     def source(self) -> str:
-        """What rows record: the name, and where its weights are from."""
+        """The text that rows record: the name, and where the weights are from."""
         return f"llm {self.identity['name']} {self.identity['revision']}"
 
     def answer(self, prompt: str) -> str:
@@ -54,7 +54,7 @@ class LanguageModel:
         return str(self._tokenizer.decode(written, skip_special_tokens=True)).strip().partition("\n")[0].strip()
 
     def says_yes(self, prompt: str) -> bool:
-        """Whether "yes" is a more probable first word than "no"; of equal ones, "no"."""
+        """Whether "yes" is a more probable first word than "no"; if both are equal, "no"."""
         torch = library("torch")
         with torch.inference_mode():
             logits = self._model(**self._inputs(prompt)).logits[0, -1]
@@ -128,7 +128,7 @@ def _model_class(checkpoint: Checkpoint) -> type[PreTrainedModel]:
 
 
 def greedy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_new_tokens: int) -> GenerationConfig:
-    """New settings, not the checkpoint's with changes: those may sample, and penalize repetition.
+    """New settings for generation, because the checkpoint's settings may sample, and penalize repetition.
 
     A penalty counts the padding token, which may end an answer, so that the length of the other texts of a batch would
     decide when it stops.

@@ -1,7 +1,8 @@
 """The models that have roles, their weights, and how they are loaded. Files beside this one declare `MODELS`.
 
-`pretrained` is what the papers used: weights from a model hub. `offline` works without any download. A model may have
-a role in both. The files import torch and other large libraries in functions only: planning reads the models' names.
+`pretrained` models are the papers': weights from a model hub. `offline` models work without any download. A model may
+have a role in both backends. The files import torch and other large libraries in functions only: planning reads the
+models' names.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _Need = Callable[[], object]
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """A sentence that a model answers when it is loaded: a broken one must not pass for one that works.
+    """A sentence that a model answers when it is loaded, so that a broken model is noticed.
 
     Attributes:
         sentence: the sentence.
         answer: gives the sentence to the loaded model and returns its answer.
-        holds: whether the answer is one that a working model gives.
-        expected: the same, in words.
+        holds: whether a working model could give this answer.
+        expected: the expected answer, in words.
     """
 
     sentence: str
@@ -50,16 +51,17 @@ class Model:
     """A model in a role.
 
     Attributes:
-        role: one that a caption perturbation names, or a part of a guide's analysis.
+        role: a role that a caption perturbation names, or a part of a guide's analysis.
         backends: in which of `BACKENDS` it has the role.
         name: what rows record.
-        weights: where they come from.
+        weights: where its weights come from.
         licence: of the weights, or of the library where there are none.
         load: the function that loads it. For roles of captions it takes no argument that must be given; other models
             are loaded from the folder and revision that `config.yaml` names.
-        needs: what must be installed, so that planning knows what cannot be made. Only models of captions have needs.
-        canary: what it answers when it is loaded. Every model of captions has a canary.
-        of: whose roles these are: those of captions' kernels, of guides, or of splits for composed retrieval.
+        needs: what must be installed, so that planning knows which perturbations cannot be made. Only models of
+            captions have needs.
+        canary: a test sentence. Every model of captions has a canary.
+        of: who uses the role: kernels of captions, guides, or splits for composed retrieval.
     """
 
     role: str
@@ -75,7 +77,7 @@ class Model:
 
 @plugins.cached
 def models() -> tuple[Model, ...]:
-    """Every model. Raises `RegistryError` where two have one role in one backend of captions."""
+    """Every model. Raises `RegistryError` where two models of captions have the same role in the same backend."""
     declared = plugins.load_all("perturbations.models", _OWN, "MODELS", tuple)
     every = tuple(model for file in declared.values() for model in file)
     taken = [(model.role, backend) for model in every if model.of == "captions" for backend in model.backends]
@@ -127,7 +129,7 @@ def load(role: str, backend: str) -> Any:
 
 
 def forget() -> None:
-    """Forget the loaded models: pretrained ones of many perturbations would fill the memory of a job."""
+    """Forget the loaded models: the pretrained models of many perturbations would fill the memory of a job."""
     load.cache_clear()
 
 
@@ -163,7 +165,7 @@ def libraries(*names: str) -> _Need:
 
 @cache
 def missing(role: str, backend: str) -> str | None:
-    """What a role's model needs and this machine does not have, as far as looking tells; None where it has all."""
+    """What a role's model needs and this machine lacks, from a quick look; None where nothing is found missing."""
     model = roles()[role][backend]
     try:
         for need in model.needs:

@@ -20,7 +20,8 @@ def _lexical_fields() -> _Fill:
     """Words of the same kind as the one in the gap, from a word list. This is no language model: it reads no context.
 
     A candidate has the word's part of speech and form ("dogs" -> "cats"), and its gender. Nouns beside other nouns are
-    left alone ("soy sauce"), as are words of no field. After "a" and "an", candidates begin as the word does.
+    left alone ("soy sauce"), as are words of no field. After "a" and "an", candidates begin like the word, with a vowel
+    or a consonant.
     """
     tagger, inflector = load("tagger", "offline"), load("inflector", "offline")
     fields = _fields()
@@ -82,7 +83,7 @@ def _in_phrase(words: Sequence[str], at: int) -> bool:
 
 @cache
 def _fields() -> Mapping[tuple[str, str], tuple[str, ...]]:
-    """(Kind, word) -> words of its field: `data/fields.txt`, in which each line gives the words for its first one."""
+    """(Kind, word) -> words of its field, from `data/fields.txt`: each line gives the words for its first word."""
     table: dict[tuple[str, str], tuple[str, ...]] = {}
     for line in tables.lines("fields"):
         kind, word, *others = line.split()

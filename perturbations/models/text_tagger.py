@@ -152,7 +152,7 @@ def perceptron() -> Tagger:
 
 
 def _find_perceptron() -> None:
-    """Raise `BackendError` where the weights of NLTK's tagger are not in NLTK's data folders."""
+    """Raise `BackendError` where the weights of NLTK's tagger are missing in NLTK's data folders."""
     from nltk import data
 
     try:

@@ -43,9 +43,9 @@ _PostEdit = Callable[[str, str], str]
 class BackTranslator:
     """Captions through other languages and back, post-edited; the best of several results.
 
-    Per language, a caption is sent as it is and pre-edited, and what comes back is post-edited
-    (`perturbations.text.round_trip`). The result most similar to the caption is
-    taken, among those that change more than capitals and punctuation; without any, the caption itself.
+    For each language, a caption is translated as it is and in a pre-edited form, and the results are post-edited
+    (`perturbations.text.round_trip`). Of the results that change more than capitals and punctuation, the one most
+    similar to the caption is taken; without such a result, the caption itself.
 
     A translator without `prepare` is called once per caption; starting Apertium takes a quarter of a second per call.
     """

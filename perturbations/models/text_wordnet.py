@@ -129,7 +129,7 @@ def synonyms() -> Callable[[str, str | None], tuple[str, ...]]:
 
 
 def _ambiguous_words() -> Callable[[str], tuple[str, ...]]:
-    """`ambiguous(tag)`: words that can be of the tag and of another part of speech."""
+    """`ambiguous(tag)`: words that can have the tag's part of speech and also another."""
     return cache(_open_wordnet().ambiguous)
 
 

@@ -15,7 +15,7 @@ from perturbations.corpus.plan import recipe
 from perturbations.manifest.rows import CompleteSource
 from perturbations.media import profiles
 from perturbations.models.guides import guide_registry as guides
-from perturbations.models.guides.backends import has_stand_in
+from perturbations.models.guides.backend_settings import has_stand_in
 from perturbations.pages import clip_previews, preview_sheet
 from perturbations.pages.contact_sheet import contact_sheet, write_whole
 

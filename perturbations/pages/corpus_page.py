@@ -23,7 +23,7 @@ from perturbations.manifest import files, locations, manifest_paths, sets
 from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.rows import CAPTIONS, COMPLETE, QUARANTINE, VIDEOS, VideoRow
 from perturbations.media import profiles
-from perturbations.models.guides.backends import STAND_IN
+from perturbations.models.guides.backend_settings import STAND_IN
 from perturbations.pages import clip_previews, common, templates
 from perturbations.pages.preview_sheet import moves_frames
 from perturbations.suites import suite_registry

@@ -26,7 +26,7 @@ from perturbations.media import decoding, profiles
 from perturbations.media.clean_clip import CleanClip
 from perturbations.media.clip import Frame, MediaClip, uniform_indices
 from perturbations.models.guides import guide_registry as guides
-from perturbations.models.guides.backends import STAND_IN, has_stand_in
+from perturbations.models.guides.backend_settings import STAND_IN, has_stand_in
 from perturbations.models.guides.guide_registry import AnalysisRecipe
 from perturbations.pages import common
 from perturbations.pages.contact_sheet import contact_sheet, write_picture

@@ -1,4 +1,4 @@
-"""Answers of models, from the logs of harnesses: of lmms-eval, of VLMEvalKit, and plain tables."""
+"""Answers of models, from logs of lmms-eval and of VLMEvalKit, and from plain tables."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _BUDGET = re.compile(
     r"(\w*_)?(num_frames|max_frames\w*|min_frames|frames|nframes?|num_segments|fps|sampler|frame_size|resolution)"
     r"|(max|min|total)_pixels|\w*video_decode\w*|torchcodec_\w+"
 )
-"""Names of settings that say which frames a model sees, and how."""
+"""Names of settings about the frames that a model sees."""
 
 _HARNESS_TABLES = ("*_samples_*.jsonl", "*.xlsx", "*.tsv")
 _SHOWN = 3
 
 Record = Mapping[str, Any]
 Named = Callable[[str], CellKey]
-"""Gives a cell by its name."""
+"""A function that gives a cell by its name."""
 
 _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
 class _Log:
-    """A file of answers: what it says of all of them, and the record of each with its place."""
+    """A file of answers: facts about all its answers, and the record of each answer with its place."""
 
     path: Path
     records: Sequence[tuple[str, Record]]
@@ -62,9 +62,9 @@ class Questions:
                 self._known[name].append(row)
 
     def named(self, record: Record, task: str) -> QuestionRow | None:
-        """The question of a record, of an official task too; None where the table has none such.
+        """The question of a record, also of an official task; None where the table does not have it.
 
-        Raises `ConfigError` where the place in the annotations is all there is, and the answer there is another.
+        Raises `ConfigError` where a record has only a place in the annotations, and the answer at that place differs.
         """
         names: list[object] = []
         for own in (record, *(value for value in record.values() if isinstance(value, dict))):
@@ -88,7 +88,7 @@ class Questions:
 
 
 def _as_number(name: object) -> object:
-    """An id of digits as programs write it that take it for a number: 1 of `001` or `1.0`; else the id."""
+    """An id of digits as the number that some programs make of it: 1 for `001` or `1.0`; any other id is unchanged."""
     text = str(name).removesuffix(".0")
     return int(text) if text.isdecimal() and len(text) < 19 else str(name)
 
@@ -100,9 +100,9 @@ def read(
     models: Mapping[Path, str],
     named: Named,
 ) -> list[AnswerRow]:
-    """Every answer of logs, parsed again by one parser, once.
+    """Every answer in the logs, without duplicates, parsed again by one parser.
 
-    `cells` and `models` are of files, or of folders of files, that do not say theirs; `named` gives a cell by its name.
+    `cells` and `models` belong to files (or folders of files) that do not name their own; `named` gives a cell by name.
     Raises `ConfigError` and `AnnotationError` for logs that cannot be compared; says what is left out.
     """
     logs = [_opened(path) for path in _files(paths)]
@@ -162,7 +162,7 @@ _OTHERWISE = "scored otherwise by the harness, whose score is kept as reported_s
 
 
 def _files(paths: Sequence[Path]) -> list[Path]:
-    """The files of answers, of folders those of harnesses; a file that two names link to is read once."""
+    """The files of answers; in folders, the files of harnesses. A file with two links is read once."""
     files: dict[Path, Path] = {}
     for path in paths:
         if path.is_dir():
@@ -209,7 +209,7 @@ def _excel(path: Path) -> Rows:
 
 
 def _of_lmms_eval(path: Path, records: Sequence[tuple[str, Record]]) -> _Log:
-    """A file of samples, with what the run's results beside it say."""
+    """A file of lmms-eval's samples, with the settings from the run's results beside it."""
     stamp, _, task = path.stem.partition("_samples_")
     about: dict[str, Any] = {}
     beside = path.with_name(f"{stamp}_results.json")
@@ -227,7 +227,7 @@ def _of_lmms_eval(path: Path, records: Sequence[tuple[str, Record]]) -> _Log:
 
 
 def _of_table(path: Path, records: Sequence[tuple[str, Record]]) -> _Log:
-    """A plain table, or one of VLMEvalKit: MODEL_DATASET with the column `prediction`."""
+    """A plain table, or a table of VLMEvalKit: MODEL_DATASET with the column `prediction`."""
     if not records:
         raise AnnotationError(f"{path} has a header and no answer")
     names = {name for _, record in records[:1] for name in record}
@@ -266,7 +266,7 @@ def _check_table(own: Record, questions: Questions, place: str) -> None:
 
 
 def _cell(own: Record, given: CellKey | None, named: Named, path: Path, place: str) -> CellKey:
-    """What is perturbed, by the columns of a record, or else by what was given for its file. Raises `ConfigError`."""
+    """The cell of a record, from its columns, or else as given for its file. Raises `ConfigError`."""
     written: CellKey | None = None
     if "perturbation" in own or "severity" in own or own.get("suite") == CLEAN:
         suite, perturbation, number = (text_of(own.get(name)).strip() for name in ("suite", "perturbation", "severity"))
@@ -287,13 +287,13 @@ def _cell(own: Record, given: CellKey | None, named: Named, path: Path, place: s
 
 
 def _given(named: Mapping[Path, _Value], path: Path) -> _Value | None:
-    """What was given for a file, or for the nearest folder that it is in."""
+    """The value that was given for a file, or for the nearest folder that contains it."""
     around = {below.resolve(): value for below, value in named.items()}
     return next((around[below] for below in (path.resolve(), *path.resolve().parents) if below in around), None)
 
 
 def _response(record: Record, own: Record) -> str:
-    """The response of the model, as it is logged."""
+    """The response of the model in a log."""
     value = next(
         (record[name] for name in ("filtered_resps", "resps", "response", "prediction") if name in record),
         own.get("response"),
@@ -304,7 +304,7 @@ def _response(record: Record, own: Record) -> str:
 
 
 def _budget(settings: Record) -> str:
-    """What settings say of frames: `fps=1,max_frames_num=32`."""
+    """The settings about frames, as text: `fps=1,max_frames_num=32`."""
     known = {name: value for name, value in settings.items() if _BUDGET.fullmatch(str(name))}
     return ",".join(
         f"{name}={value}" for name, value in sorted(known.items()) if value not in (None, "") and value == value
@@ -312,7 +312,7 @@ def _budget(settings: Record) -> str:
 
 
 def _reported(record: Record) -> float | None:
-    """The harness's own score of an answer, 1 for right; -1, a failed request, is wrong. None where it has none."""
+    """The harness's score of an answer, 1 for right; -1 (a failed request) counts as wrong. None without a score."""
     for own in (*(value for value in record.values() if isinstance(value, dict)), record):
         if {"pred", "ground_truth"} <= own.keys():
             return float(str(own["pred"]) == str(own["ground_truth"]))
@@ -334,7 +334,7 @@ def _check_same(known: tuple[AnswerRow, str], row: AnswerRow, place: str, path: 
 
 
 def _check_caches(logs: Sequence[_Log], cells: Mapping[Path, CellKey]) -> None:
-    """Refuse official tasks in several cells that shared one cache, whose key does not hold the video."""
+    """Refuse official tasks in several cells that shared one cache: its key does not hold the video."""
     cells_of: dict[tuple[str, str], dict[CellKey, Path]] = defaultdict(dict)
     for log in logs:
         is_official = not any(_is_own(value) for _, record in log.records[:1] for value in record.values())

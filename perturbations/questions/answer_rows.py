@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from perturbations.base.errors import ConfigError, short
-from perturbations.exports.export_names import CLEAN, named
+from perturbations.exports.export_names import CLEAN, joined_name
 from perturbations.manifest.rows import RowKind
 
 
 class CellKey(NamedTuple):
-    """What is perturbed; of clean clips CLEAN, CLEAN, 0. The suite is "" where a log does not say it."""
+    """The scenario of a cell; CLEAN, CLEAN, 0 for clean clips. The suite is "" where a log does not name it."""
 
     suite: str = CLEAN
     perturbation: str = CLEAN
@@ -22,13 +22,13 @@ class CellKey(NamedTuple):
     @property
     def name(self) -> str:
         """Its name in exports: `fog_3`."""
-        return CLEAN if self == CellKey() else named(self.perturbation, str(self.severity))
+        return CLEAN if self == CellKey() else joined_name(self.perturbation, str(self.severity))
 
 
 def cell_of(text: str, suites: Mapping[str, Collection[tuple[str, int]]]) -> CellKey:
     """A cell by its name: `clean`, `fog_3`, `mlvp/fog_3`, `blank`.
 
-    `suites` are the scenarios of each suite; where no suite is named, it is the only one that has the scenario.
+    `suites` are the scenarios of each suite. Where no suite is named, only one suite may have the scenario.
     Raises `ConfigError`.
     """
     if text == CLEAN:
@@ -45,7 +45,7 @@ def cell_of(text: str, suites: Mapping[str, Collection[tuple[str, int]]]) -> Cel
 class _InCell:
     """A row of a model in a cell.
 
-    `budget` is what the log says of frames: how many or how often, by which sampler, in which size.
+    `budget` holds the log's settings of frames: how many or how often, which sampler, which size.
     """
 
     model: str
@@ -57,12 +57,12 @@ class _InCell:
 
     @property
     def key(self) -> CellKey:
-        """What is perturbed."""
+        """The cell's key."""
         return CellKey(self.suite, self.perturbation, self.severity)
 
     @property
     def model_name(self) -> str:
-        """The model's name in tables: with the budget where there is one."""
+        """The model's name in tables, with the budget if the log has one."""
         return f"{self.model} ({self.budget})" if self.budget else self.model
 
     @property
@@ -88,12 +88,12 @@ class AnswerRow(_InCell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerResult(_InCell):
-    """The answers of a model in a cell beside its clean ones, over the `n` questions that both have.
+    """The answers of a model in a cell beside its clean answers, over the `n` questions that both have.
 
     Accuracies, `delta` (perturbed - clean), their intervals and `smallest_drop` are percent; rates are shares of 1.
-    `missing` are the other questions of the table. n11, n10, n01, n00 count questions, right or wrong in the clean cell
-    and in this one. `low` and `high` bound `delta`. `smallest_drop` is what so many pairs can show (.05, power .8).
-    `visual_share` is (A_p - A_blank) / (A_c - A_blank). `by_category` is JSON.
+    `missing` are the other questions of the table. n11, n10, n01, n00 count questions that are right (1) or wrong (0)
+    in the clean cell and in this cell. `low` and `high` bound `delta`. `smallest_drop` is the smallest drop that so
+    many pairs can show (.05, power .8). `visual_share` is (A_p - A_blank) / (A_c - A_blank). `by_category` is JSON.
     """
 
     n: int

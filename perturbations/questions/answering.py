@@ -9,7 +9,7 @@ from string import ascii_uppercase
 
 LETTERS = ascii_uppercase
 PROMPT = "own_v1"
-"""The name of the prompt, which rows record; another text needs another name."""
+"""The name of the prompt, which rows record; a changed prompt needs another name."""
 
 
 def prompt(question: str, options: Sequence[str]) -> str:
@@ -28,11 +28,11 @@ _SAID = re.compile(
 
 
 def parsed(response: str, options: Sequence[str]) -> int | None:
-    """The option that a response names, from 0; None where it names none, or several.
+    """The option that a response names, counted from 0; None where it names no option, or several.
 
-    In this order: a letter alone, `B`; a whole option; `the answer is B`; a letter that is marked as one, `(B)`, `B.`
-    or `B:`, at the beginning, where no other is marked in brackets or at the beginning of a line. What a model thinks
-    before `</think>` does not count.
+    The forms are tried in this order: a letter alone, `B`; a whole option; `the answer is B`; a marked letter, `(B)`,
+    `B.` or `B:`, at the beginning, if no other letter is marked in brackets or at the beginning of a line. Text before
+    `</think>` does not count.
     """
     text = unicodedata.normalize("NFKC", response).rpartition("</think>")[2]
     text = re.sub(r"[*`]+|\\boxed|[{}]", "", text).strip().strip("\"'").strip()
@@ -53,11 +53,11 @@ def _letters(matches: Iterable[re.Match[str]]) -> set[str]:
 
 
 def _place(letters: set[str], options: Sequence[str]) -> int | None:
-    """The place of the one letter, where an option has it."""
+    """The place of a single letter, if there is such an option."""
     places = {LETTERS.index(letter.upper()) for letter in letters}
     return places.pop() if len(places) == 1 and max(places) < len(options) else None
 
 
 def _folded(text: str) -> str:
-    """A text without what does not tell options apart: case, space, a full stop at its end."""
+    """A text without differences that do not matter for options: case, spaces, a full stop at the end."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(".!")

@@ -1,4 +1,4 @@
-"""What exports of questions share: the questions of a corpus, and the clip and text of each in each cell."""
+"""What exports of questions share: the questions of a corpus, and each question's clip and text in each cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from perturbations.questions.table import sha256_of
 
 @dataclass
 class AskedCell:
-    """What is asked in one scenario: what is perturbed, the clip per item, and the questions whose text is another."""
+    """A scenario that is asked about: its columns, the clip of each item, and the questions with a changed text."""
 
     columns: dict[str, Any]
     clips: Mapping[str, ExportedClip]
@@ -38,7 +38,7 @@ class AskedCorpus:
         exported: the corpus, of clips or of perturbed questions.
         rows: the questions in the order of the annotations.
         sha256: the hash of the table of questions.
-        cells: by the names of their scenarios, the clean one first.
+        cells: the cells by the names of their scenarios, the clean cell first.
         placed: the files of clips.
     """
 
@@ -62,16 +62,16 @@ class AskedCorpus:
 
     @property
     def group(self) -> str:
-        """The dataset and the suite, which name a group of tasks; of perturbed questions with `text`."""
+        """The name of a group of tasks: the dataset and the suite, and `text` for perturbed questions."""
         dataset, _, suites = self.exported.identity
         kind = ["text"] if self.exported.records == "captions" else []
-        return export_names.named(dataset, *suites.split(","), *kind)
+        return export_names.joined_name(dataset, *suites.split(","), *kind)
 
 
 def read(request: Request) -> AskedCorpus:
     """The corpus of a manifest of videos, sources or texts, and its questions.
 
-    Raises `ManifestError` without questions beside or above the manifest, and as `corpus.read` does.
+    Raises `ManifestError` without questions beside or above the manifest, and as `exported_corpus.read` does.
     """
     path = companion_path(request.manifest, QUESTIONS)
     if path is None:
@@ -105,7 +105,7 @@ def read(request: Request) -> AskedCorpus:
 
 
 def _columns(exported: ExportedCorpus, row: object) -> dict[str, Any]:
-    """What tells a cell from others, in the columns of answers."""
+    """The columns of answers that identify a cell."""
     perturbation = getattr(row, "perturbation", None)
     if perturbation is None:
         return {"dataset": exported.dataset, **CellKey()._asdict()}

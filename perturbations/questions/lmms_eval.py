@@ -1,4 +1,4 @@
-"""Questions as tasks of lmms-eval: a folder for `--include_path`; or clips where its own tasks look for them."""
+"""Questions as tasks of lmms-eval: a folder for `--include_path`; or clips in the places of lmms-eval's own tasks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ suite `controls`.
 def write_videos(request: Request) -> Exported:
     """Write a task per cell of perturbed clips, or with `mirror` the clips alone, as lmms-eval's own tasks name them.
 
-    Raises as `harnesses.read` and `folder.claim` do.
+    Raises as `harnesses.read` and `export_folder.claim` do.
     """
     asked = harnesses.read(request)
     return _mirrored(asked) if request.mirror else _written(asked)
@@ -103,7 +103,7 @@ def _written(asked: AskedCorpus) -> Exported:
 
 
 def _cell(asked: AskedCorpus, question_id: str, cell: dict[str, tuple[str, ExportedClip, Path]]) -> dict[str, str]:
-    """The clip and the text of a question in a cell; empty texts where there is none, so that all lines are alike."""
+    """The clip and the text of a question in a cell; empty texts without a clip, so that all lines have equal keys."""
     if question_id not in cell:
         return {"path": "", "frames_sha256": "", "question": ""}
     text, clip, path = cell[question_id]
@@ -112,7 +112,7 @@ def _cell(asked: AskedCorpus, question_id: str, cell: dict[str, tuple[str, Expor
 
 
 def source_of(name: str) -> str:
-    """The source of a module of this folder that exports hold, with what it takes from `answering` in it."""
+    """The source of a module of this folder for an export, with the code of `answering` in place of its import."""
     here = Path(__file__).parent
     own, taken = ((here / file).read_text(encoding="utf-8") for file in (name, "answering.py"))
     _, _, body = taken.partition("from __future__ import annotations\n")

@@ -1,7 +1,7 @@
 """Paired results of answers: every cell of a model beside its clean answers to the same questions.
 
-Videos are the clusters that are drawn again and whose signs are flipped, because questions about one video are not
-independent. All cells and models see the same draws.
+Videos are the clusters: resamples draw whole videos, and tests flip the signs of whole videos, because questions about
+one video are not independent. All cells and models have the same draws.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _log = logging.getLogger("perturbations")
 
 DRAWS = 10_000
 _AT_ONCE = 250
-_NORMAL = 1.959963984540054 + 0.8416212335729143  # of .05 on two sides, and a power of .8
+_NORMAL = 1.959963984540054 + 0.8416212335729143  # a two-sided test at .05, and a power of .8
 _FEWEST = 5
-"""Below so many videos nothing is significant at 5 % on one side: all signs are alike in 1 of 2**4 flips by chance."""
+"""With fewer videos no one-sided test is significant at 5 %: by chance, all signs are alike in 1 of 2**4 flips."""
 BLANK = CellKey("controls", "blank", 1)
 
 _Truths = NDArray[np.bool_]
@@ -36,7 +36,7 @@ _Truths = NDArray[np.bool_]
 
 @dataclass
 class _Cell:
-    """The answers of a model in a cell: of every question whether it is answered and right, and its option."""
+    """The answers of a model in a cell: for every question, whether it is answered and right, and the chosen option."""
 
     answered: _Truths
     right: _Truths
@@ -51,7 +51,7 @@ def results(
     draws: int = DRAWS,
     margin: float | None = None,
 ) -> list[AnswerResult]:
-    """A result per model, frame budget and cell, clean ones first. `margin` is of equivalence, in points of accuracy.
+    """A result per model, frame budget and cell, clean cells first. `margin` (of equivalence) is in points of accuracy.
 
     p is two-sided: by flips of the signs of clusters, by the exact test of McNemar (Psychometrika 12, 1947; assumes
     independent questions), and the first by Holm (Scand. J. Statist. 6, 1979) over all rows that have one.
@@ -84,7 +84,7 @@ def results(
 
 
 def _say_unpaired(runs: Mapping[tuple[str, str], Mapping[CellKey, _Cell]]) -> None:
-    """Say which runs have no clean answers, and where those of another frame budget are not taken."""
+    """Report the runs without clean answers, also where clean answers of another frame budget exist."""
     for (model, budget), cells in runs.items():
         if CellKey() in cells:
             continue
@@ -99,14 +99,17 @@ def _say_unpaired(runs: Mapping[tuple[str, str], Mapping[CellKey, _Cell]]) -> No
 # --- counts -----------------------------------------------------------------------------------------------------------
 
 _MEASURED = ("pairs", "clean", "right", "shared", "clean_seen", "right_seen")
-"""What is summed per cluster: of pairs their number, and the right answers of both; of questions that are answered on
-the blank clip too, their number, and both minus those of the blank clip."""
+"""The sums per cluster: the number of pairs, and the right answers of both cells.
+
+For questions that were also answered on the blank clip: their number, and both cells' right answers minus the blank
+clip's.
+"""
 
 
 def _counted(
     cell: _Cell, clean: _Cell | None, blank: _Cell | None, questions: Sequence[QuestionRow], cluster: NDArray[np.int64]
 ) -> tuple[dict[str, Any], NDArray[np.float64]]:
-    """The columns of a row that are counted, and the sums per cluster."""
+    """The counted columns of a row, and the sums per cluster."""
     is_paired = clean is not None and clean is not cell
     pair = cell.answered & clean.answered if clean is not None and is_paired else cell.answered
     n = int(pair.sum())
@@ -153,7 +156,7 @@ def _percent(right: int, n: int) -> float | None:
 
 
 def mcnemar(n10: int, n01: int) -> float:
-    """The exact two-sided p of so many flips to wrong and to right, which are as likely as each other."""
+    """The exact two-sided p of the numbers of flips to wrong and to right, if both are equally likely."""
     flips, fewer = n10 + n01, min(n10, n01)
     total: int = 2**flips
     return min(1.0, 2 * sum(comb(flips, k) for k in range(fewer + 1)) / total)
@@ -197,7 +200,7 @@ def _with_intervals(
                 is_within = bool(-margin < inner[0] and inner[1] < margin)
                 row = replace(row, equivalent=is_within and row.clusters >= _FEWEST)
             total = measured[at].sum(axis=1)
-            # A share of what is not clearly there is no number.
+            # No share where the denominator may be 0.
             if total[4] > 0 and np.nanquantile(base[:, at], 0.025) > 0:
                 low, high = _ends(share[:, at])
                 row = replace(row, visual_share=float(total[5] / total[4]), visual_low=low, visual_high=high)

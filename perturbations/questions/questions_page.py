@@ -21,7 +21,7 @@ from perturbations.questions.table import sha256_of
 
 _CONTROLS = "controls"
 _LOST = 6
-"""How many questions that all models lose are shown."""
+"""How many of the questions that all models lose are shown."""
 
 _GUIDE = (
     "Accuracy in percent; small: its change from the clean answers to the same questions, and the 95 % interval of the "
@@ -50,7 +50,7 @@ def sentence(row: AnswerResult) -> str:
 
 
 def sections(paths: Sequence[Path]) -> list[Section]:
-    """The sections of manifests of results, beside which their answers lie. Raises `ManifestError`."""
+    """The sections for manifests of results; the answers lie beside these. Raises `ManifestError`."""
     tables: list[PagePart] = []
     flips: list[PagePart] = []
     categories: list[PagePart] = []
@@ -76,7 +76,7 @@ def sections(paths: Sequence[Path]) -> list[Section]:
 
 
 def _suites(rows: Sequence[AnswerResult]) -> Iterator[tuple[str, list[AnswerResult]]]:
-    """Each suite with its rows, the clean ones and the controls; the controls alone where there is nothing else."""
+    """Each suite with its rows, the clean rows and the controls; without suites, the controls alone."""
     names = list(dict.fromkeys(row.suite for row in rows if row.suite not in (CLEAN, _CONTROLS)))
     for name in names or [_CONTROLS]:
         yield name, [row for row in rows if row.suite in (name, CLEAN, _CONTROLS)]
@@ -87,7 +87,7 @@ def _models(rows: Sequence[AnswerResult]) -> list[str]:
 
 
 def _columns(rows: Sequence[AnswerResult]) -> list[tuple[str, CellKey]]:
-    """The cells in the order of their columns, each with its group: clean, the suite's, the controls."""
+    """The cells in the order of their columns, each with its group: clean, the suite's categories, the controls."""
     keys = {row.key for row in rows}
     ordered = sorted(keys, key=lambda key: (key != CellKey(), key.suite == _CONTROLS, key))
     return [(_CONTROLS if key.suite == _CONTROLS else "" if key == CellKey() else key.suite, key) for key in ordered]
@@ -183,7 +183,7 @@ def _of_category(own: dict[str, float] | None, key: CellKey) -> Cell:
 
 
 def _lost(path: Path, table: Path, sha256: str, results: Sequence[AnswerResult]) -> Iterator[PagePart]:
-    """Those that every model answers right on the clean clip and wrong in the same cell, with both clips.
+    """The questions that every model answers right on the clean clip and wrong in the same cell, with both clips.
 
     `sha256` is the hash of the table of questions that was answered.
     """
@@ -244,7 +244,7 @@ def _card(
 
 
 def _clips(folder: Path, wanted: set[tuple[str, CellKey]]) -> dict[tuple[str, CellKey], clip_previews.ItemPreviews]:
-    """Previews of clips by item and cell, as far as their corpora lie below the folder of the table of questions."""
+    """Previews of clips by item and cell, if their corpora lie below the folder of the table of questions."""
     previews: dict[tuple[str, CellKey], clip_previews.ItemPreviews] = {}
     for suite in {key.suite for _, key in wanted}:
         manifest = folder / suite / manifest_paths.name("videos")

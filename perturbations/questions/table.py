@@ -28,7 +28,7 @@ _log = logging.getLogger("perturbations")
 
 
 def sha256_of(rows: Iterable[QuestionRow]) -> str:
-    """A hash of the questions of a table in any order, by which answers say what was asked."""
+    """A hash of the questions of a table in any order; answers record it."""
     digest = hashlib.sha256()
     for row in sorted(rows, key=attrgetter("question_id")):
         digest.update(canonical(asdict(row)).encode("utf-8", "surrogatepass") + b"\n")
@@ -44,12 +44,12 @@ _SEVERAL = re.compile(r"[A-Z](\s*([,;/&+]|and)\s*[A-Z])+", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A question as annotations have it, before it is checked; attributes that are not explained as of `QuestionRow`.
+    """A question in annotations, before it is checked. Attributes that are not explained here are as in `QuestionRow`.
 
     Attributes:
         where: its place in the annotations.
         video: the file, or the name of a file without its ending.
-        files: where the video may lie below the folder of videos, where its name does not say it.
+        files: possible places of the video below the folder of videos, if its name does not give its place.
         start_s, end_s: the span of the clip in seconds; None: the video's beginning or end.
         options: texts, or one text that lists them.
         form: how `answer` is written; None where the table does not say.
@@ -80,7 +80,7 @@ def entries(
     others: Sequence[str],
     fields: Callable[[dict[str, Any]], dict[str, Any]],
 ) -> Iterator[Entry]:
-    """The entries of rows with these columns, the first of which names a row; `fields` gives an entry's from a row.
+    """The entries of rows with these columns; the first column names a row, and `fields` makes an entry's fields of it.
 
     Other columns are kept.
     """
@@ -151,10 +151,10 @@ def add_all(asked: Iterable[Entry], collector: Collector) -> None:
 
 
 def _videos(spellings: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """The name and the ending of the video of each spelling.
+    """For each spelling, the name and the ending of its video.
 
-    Spellings of one file are one video: `./a.mp4` and `a`, in whatever Unicode form. A name has the ending where
-    another video differs in it alone.
+    Spellings of one file are one video: `./a.mp4` and `a`, in whatever Unicode form. A name keeps its ending if another
+    video differs only in the ending.
     """
     split = {spelling: _split(spelling) for spelling in spellings}
     endings: dict[str, list[str]] = defaultdict(list)
@@ -191,7 +191,7 @@ def _item(entry: Entry, item_id: str, video: str, ending: str, text: str) -> Ite
 
 
 def _split(video: str) -> tuple[str, str]:
-    """A video's name in one spelling, and its ending where that is one of videos."""
+    """A video's name in a single spelling, and its ending if it is an ending of videos."""
     plain = nfc(os.path.normpath(video)) if video else ""
     ending = PurePosixPath(plain).suffix
     is_known = ending.lower() in VIDEO_EXTENSIONS
@@ -224,7 +224,7 @@ def _question(value: object) -> str:
 
 
 def _options(value: object) -> list[str]:
-    """The options without letters before them: `A. red` is `red`, where all are written so. Raises `ValueError`."""
+    """The options without their letters: if all are written like `A. red`, this is `red`. Raises `ValueError`."""
     value = list_in(value) if isinstance(value, str) else value
     if not isinstance(value, list | tuple) or not value:
         raise ValueError("it has no options: a list of them, or columns a, b, c, ...")
@@ -244,7 +244,7 @@ def _options(value: object) -> list[str]:
 
 
 def _readings(entry: Entry) -> dict[Form, int] | str:
-    """The option that an answer names, by each form in which it names one; or why it names none."""
+    """The option that an answer names, by each form in which it can be read; or the reason why there is none."""
     try:
         options = _options(entry.options)
     except ValueError as error:
@@ -275,7 +275,7 @@ def _readings(entry: Entry) -> dict[Form, int] | str:
 
 
 def _alike(text: str, options: Sequence[str]) -> list[int]:
-    """The options of a text, written as it is or, where none is, in other cases of letters."""
+    """The options that equal a text; if there are none, those that equal it apart from case."""
     wanted = {text, _LABEL.sub("", text, count=1)}
     for same in (str, str.casefold):
         if places := [place for place, option in enumerate(options) if same(option) in {*map(same, wanted)}]:
@@ -284,7 +284,7 @@ def _alike(text: str, options: Sequence[str]) -> list[int]:
 
 
 def _chosen(reading: Mapping[Form, int], usual: Counter[str], options: Sequence[str]) -> int:
-    """The answer; where forms name several options, by the form in which most answers of the table can be read."""
+    """The answer. If its forms name several options, the form in which most answers of the table can be read counts."""
     first, *others = sorted(reading, key=lambda form: -usual[form])
     if any(reading[form] != reading[first] and usual[form] == usual[first] for form in others):
         ways = " or ".join(f"{short(options[answer])} ({form})" for form, answer in reading.items())
@@ -293,7 +293,7 @@ def _chosen(reading: Mapping[Form, int], usual: Counter[str], options: Sequence[
 
 
 def _counts_from_one(every: Sequence[Entry], readings: Sequence[Mapping[Form, int] | str]) -> str:
-    """A place that makes sense only when counted from 1, in a table where no answer is 0."""
+    """The message where an answer only makes sense if places are counted from 1: no answer of the table is 0."""
     if any(entry.form is not None or _text(entry.answer) == "0" for entry in every):
         return ""
     for entry, reading in zip(every, readings, strict=True):

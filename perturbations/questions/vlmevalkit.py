@@ -1,4 +1,4 @@
-"""Questions as datasets of VLMEvalKit: a TSV per cell, a driver that defines their class, and a configuration."""
+"""Questions as datasets of VLMEvalKit: a TSV per cell, a driver with the datasets' class, and a configuration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ keeps sampled frames by a dataset's name, so each cell has a name of its own; do
 def write_videos(request: Request) -> Exported:
     """Write a dataset per cell of perturbed clips, or of perturbed questions about clean ones.
 
-    Raises as `harnesses.read` and `folder.claim` do.
+    Raises as `harnesses.read` and `export_folder.claim` do.
     """
     asked = harnesses.read(request)
     output, group = request.output, asked.group

@@ -87,12 +87,12 @@ def samples_for(rows: int) -> int:
 
 
 def separable(differences: Samples, units: int | None = None) -> NDArray[np.bool_]:
-    """Which of several differences are off zero, at 5 % for all of them together, bool (differences,).
+    """Which of several differences are significantly not zero, at 5 % for all together, bool (differences,).
 
     Holm's correction (Scand. J. Statist. 6, 1979) of two-sided p-values: twice the share of resamples (differences x
-    samples) on the other side of zero, at least one over their number. A difference with a NaN is not off zero.
-    `units` is how many queries, or clusters of them, are drawn. Where few are, none of their resamples may be on the
-    other side; then a p-value is that of as many signs that are alike by chance, 2 / 2 ** units.
+    samples) on the other side of zero, at least one over their number. A difference with a NaN is not significant.
+    `units` is the number of queries, or clusters of them, that resamples draw. A p-value is at least 2 / 2**units, the
+    chance that so many signs are alike: resamples of few queries cannot show it.
     """
     count, samples = differences.shape
     tails = np.minimum((differences <= 0).mean(axis=1), (differences >= 0).mean(axis=1))

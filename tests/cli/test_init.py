@@ -20,7 +20,7 @@ from copies import ROOT
 from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.config.sections import Config
-from perturbations.corpus.plan import clip_lists, items, sharding
+from perturbations.corpus.plan import clip_lists, items, sharding, video_files
 from perturbations.manifest import manifest_paths
 from perturbations.manifest.rows import SourceRow
 
@@ -251,7 +251,7 @@ def test_each_file_has_an_id_that_names_it_alone(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("tempfile.tempdir", str(scratch.absolute()))
     assert main(["init", "study", "--videos", "clips"]) == 0
     dataset = configured("study").datasets["study"]
-    located, missing = items.locate(dataset, items.read("study", dataset))
+    located, missing = video_files.locate(dataset, items.read("study", dataset))
     assert {clip.item_id: Path(clip.path).name for clip in located} == names
     assert not missing
 

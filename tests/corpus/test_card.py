@@ -19,7 +19,7 @@ from perturbations.corpus.plan import caption_recipes, recipe, tiers
 from perturbations.corpus.tally import Tally
 from perturbations.manifest import sets
 from perturbations.manifest.rows import COMPLETE, QUARANTINED, TextRow, VideoRow
-from perturbations.models.guides.backends import Backends
+from perturbations.models.guides.backend_settings import Backends
 from perturbations.suites import published_cells as tables
 from perturbations.suites import suite_registry
 

@@ -332,5 +332,5 @@ def test_each_realization_is_drawn_once(
     generator = rng.generator
     monkeypatch.setattr(rng, "generator", lambda *args: drawn.update([args]) or generator(*args))
     monkeypatch.setattr(stored_clip, "_KEPT_BYTES", kept_bytes)
-    stored_clip.produce(wanted, source, tmp_path / "clip")
+    stored_clip.make_clip(wanted, source, tmp_path / "clip")
     assert sorted(drawn.values()) == [1] * realizations

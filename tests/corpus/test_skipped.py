@@ -80,7 +80,7 @@ def test_what_is_named_and_lacks_its_backend_is_an_error() -> None:
     settings = configured(suites={"msrvtt_p": {"captions": {"perturbations": ["keyboard", "back_trans"]}}})
     with pytest.raises(ConfigError, match=rf"of the captions of `tiny`:\n  back_trans: {REASON}\n"):
         caption_recipes.scenarios(settings, "tiny", "msrvtt_p")
-    with pytest.raises(ConfigError, match="names what cannot be made"):
+    with pytest.raises(ConfigError, match="names perturbations that cannot be made"):
         targets.texts(settings, "msrvtt_p", "tiny", lambda dataset: [])
     # The menu lists its target all the same.
     assert "2 perturbations of msrvtt_p" in targets.texts_text(settings, "msrvtt_p", "tiny")

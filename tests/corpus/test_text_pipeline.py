@@ -21,8 +21,8 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, msrvtt, role
 import perturbations
 from perturbations.base.errors import BackendError, UnknownPerturbationError
 from perturbations.base.rng import seeded_globals
-from perturbations.corpus.captions import pipeline, similarities
-from perturbations.corpus.captions.similarities import Similarities
+from perturbations.corpus.captions import fidelity_gate, pipeline
+from perturbations.corpus.captions.fidelity_gate import Similarities
 from perturbations.corpus.plan import caption_recipes
 from perturbations.manifest.rows import CaptionRow
 from perturbations.models import role_registry as models
@@ -301,7 +301,7 @@ def draws(*texts: str) -> Any:
 
 
 def first_accepted(originals: list[str], drawn: list[Any], tries: int, encoder: SentenceEncoder | None = None) -> Any:
-    return pipeline.first_accepted(originals, drawn, Similarities(encoder or fake_encoder()), tries)
+    return fidelity_gate.first_accepted(originals, drawn, Similarities(encoder or fake_encoder()), tries)
 
 
 def test_the_gate_takes_the_first_that_is_similar_enough_or_the_last_try() -> None:
@@ -326,7 +326,7 @@ def test_a_similarity_is_computed_once_and_a_full_memory_changes_nothing(monkeyp
     assert len(embedded) == 1
     assert known.of([("a", "0.125")]) == [0.125]
     assert embedded[1:] == [["0.125"]]  # the original is known
-    monkeypatch.setattr(similarities, "_MOST", 1)
+    monkeypatch.setattr(fidelity_gate, "_MOST", 1)
     full = Similarities(fake_encoder())
     assert full.of(pairs) == full.of(pairs) == cosines
 

@@ -18,6 +18,7 @@ from looping import each
 
 from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.corpus.plan import items as reading
+from perturbations.corpus.plan import video_files
 from perturbations.datasets import adapter_registry, lsmdc
 from perturbations.datasets.adapter_registry import Dataset
 from perturbations.exports import export_columns
@@ -36,7 +37,7 @@ def test_didemo_joins_descriptions_in_order_and_has_1004_videos_of_one_file(refe
         (tmp_path / f"{os.path.splitext(entry['video'])[0]}.mp4").touch()
     assert paragraphs == {video: " ".join(sentences) for video, sentences in expected.items()}
     listing = reading.read("didemo", config)
-    matches, missing = reading.locate(config, listing)
+    matches, missing = video_files.locate(config, listing)
     assert len({match.path for match in matches}) == len(matches) == len(listing.items) == 1004
     assert missing == []
 
@@ -134,15 +135,15 @@ def test_didemo_twins_do_not_share_a_file(tmp_path: Path) -> None:
     config = dataset(tmp_path, "didemo", json.dumps(rows), "a.json")
     for name in ("x.mp4", "y.mp4"):
         (tmp_path / "videos" / name).touch()
-    matches, missing = reading.locate(config, reading.read("d", config))
+    matches, missing = video_files.locate(config, reading.read("d", config))
     assert [(entry.item_id, Path(entry.path).name) for entry in matches] == [("x.mp4", "x.mp4"), ("y", "y.mp4")]
     assert missing == []  # one of the two files is all that a complete copy has
     (tmp_path / "videos" / "x.mov").touch()
-    matches, missing = reading.locate(config, reading.read("d", config))
+    matches, missing = video_files.locate(config, reading.read("d", config))
     assert [Path(entry.path).name for entry in matches] == ["x.mov", "x.mp4", "y.mp4"]
     for name in ("x.mov", "x.mp4"):
         (tmp_path / "videos" / name).unlink()
-    assert [entry.item_id for entry in reading.locate(config, reading.read("d", config))[1]] == ["x.mov", "x.mp4"]
+    assert [entry.item_id for entry in video_files.locate(config, reading.read("d", config))[1]] == ["x.mov", "x.mp4"]
 
 
 # --- ids and captions, and the look for the videos --------------------------------------------------------------------
@@ -171,7 +172,7 @@ def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
     (videos / "link.mp4").symlink_to("there.mp4")
     (videos / "deep").mkdir()
     (videos / "deep" / "er.webm").write_bytes(b"1")
-    matches, missing = reading.locate(config, reading.read("d", config))
+    matches, missing = video_files.locate(config, reading.read("d", config))
     assert [(entry.item_id, entry.bytes) for entry in matches] == [("there", 5), ("link", 5), ("deep/er", 1)]
     reasons = {entry.item_id: entry.reason for entry in missing}
     assert reasons["gone"].startswith("missing: no gone.mp4 or gone.mkv")
@@ -186,7 +187,7 @@ def test_two_files_of_one_name_are_both_named(tmp_path: Path) -> None:
     config = dataset(tmp_path, "folder", json.dumps(dict.fromkeys("abc", "c") | {"d.mkv": "c"}), "a.json")
     for name in ("a.mkv", "a.mp4", "a.txt", "b.MP4", "b.mp4", "c.x.mp4", "c.webm", "c.txt", "d.mkv", "d.mp4"):
         (tmp_path / "videos" / name).touch()
-    located, missing = reading.locate(config, reading.read("d", config))
+    located, missing = video_files.locate(config, reading.read("d", config))
     assert [Path(clip.path).name for clip in located] == ["c.webm", "d.mkv"]
     assert [entry.reason.split(":")[0] for entry in missing] == [
         "several files may be it, a.mkv and a.mp4",
@@ -199,7 +200,7 @@ def test_the_adapter_of_the_other_medium_is_named(tmp_path: Path) -> None:
     for adapter, name, other in (("folder", "a.jpg", "pictures"), ("pictures", "a.mp4", "folder")):
         config = dataset(tmp_path, adapter, json.dumps(rows), "captions.json")
         (tmp_path / "videos" / name).touch()
-        reasons = [entry.reason for entry in reading.locate(config, reading.read("d", config))[1]]
+        reasons = [entry.reason for entry in video_files.locate(config, reading.read("d", config))[1]]
         assert reasons[0].startswith(f"{name} is ")
         assert f"the adapter `{other}` reads" in reasons[0]
         assert reasons[-1].startswith("missing: ")
@@ -214,7 +215,7 @@ def test_the_file_read_is_the_file_looked_for_when_a_link_leads_out(tmp_path: Pa
     (tmp_path / "outside" / "x.mp4").write_bytes(b"outside")
     (tmp_path / "videos" / "link").symlink_to(tmp_path / "outside" / "sub")
     (tmp_path / "videos" / "x.mp4").write_bytes(b"in")
-    matches, missing = reading.locate(config, reading.read("d", config))
+    matches, missing = video_files.locate(config, reading.read("d", config))
     assert [Path(entry.path).read_bytes() for entry in matches] == [b"in", b"in"]
     assert missing == []
 
@@ -231,11 +232,11 @@ def test_a_file_is_found_in_either_unicode_form_of_its_name(listed: str, there: 
     (videos / there).mkdir()
     (videos / there / f"{there}.MP4").write_bytes(b"1")
     (videos / f"{there}.mp4").write_bytes(b"12")
-    matches, missing = reading.locate(config, reading.read("d", config))
+    matches, missing = video_files.locate(config, reading.read("d", config))
     assert missing == []
     assert [(entry.item_id, entry.bytes) for entry in matches] == [(names[0], 1), (names[1], 2)]
     (videos / f"{listed}.mp4").write_bytes(b"123")
-    (_, (rejected,)) = reading.locate(config, reading.read("d", config))
+    (_, (rejected,)) = video_files.locate(config, reading.read("d", config))
     assert rejected.reason == f"two files are called '{COMPOSED}.mp4', in two Unicode forms: rename one"
 
 
@@ -246,7 +247,7 @@ def test_a_folder_that_cannot_be_listed_is_not_called_missing(tmp_path: Path, mo
     config = folder_dataset(tmp_path, [{"item_id": "x", "caption": "c"}])
     listing = reading.read("d", config)
     monkeypatch.setattr(os, "listdir", refuse)
-    (_, (rejected,)) = reading.locate(config, listing)
+    (_, (rejected,)) = video_files.locate(config, listing)
     assert rejected.reason.endswith("cannot be listed: Permission denied")
 
 
@@ -263,7 +264,7 @@ def test_every_entry_is_accounted_for_and_none_escapes(
     listing = reading.read("d", config)
     captions = sum(len(item.texts) for item in listing.items)
     assert captions + len(listing.rejected) == len(rows)
-    matches, missing = reading.locate(config, listing)
+    matches, missing = video_files.locate(config, listing)
     assert len(matches) + len(missing) == len(listing.items)
     for item in listing.items:
         for file in item.files:

@@ -28,7 +28,7 @@ from perturbations.cli.main import main
 from perturbations.config import file as config_file
 from perturbations.corpus import corpus_card, tally
 from perturbations.corpus.plan import items as reading
-from perturbations.corpus.plan import recipe, resources, tiers
+from perturbations.corpus.plan import recipe, resources, tiers, video_files
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.corpus.store import first_bytes
 from perturbations.datasets.adapter_registry import Dataset
@@ -190,10 +190,10 @@ def test_a_picture_is_no_clip_of_a_dataset_of_videos(tmp_path: Path) -> None:
     dataset, listing = listing_of(tmp_path, "pictures", rows)
     for name in ("a.jpg", "b.webp"):
         (tmp_path / "videos" / name).touch()
-    assert [Path(located.path).name for located in reading.locate(dataset, listing)[0]] == ["a.jpg", "b.webp"]
+    assert [Path(located.path).name for located in video_files.locate(dataset, listing)[0]] == ["a.jpg", "b.webp"]
     named = {"columns": {"video": "item_id"}}
     dataset, listing = listing_of(tmp_path, "folder", [{"item_id": "a.jpg", "caption": "a cat"}], **named)
-    located, (missing,) = reading.locate(dataset, listing)
+    located, (missing,) = video_files.locate(dataset, listing)
     assert located == []
     assert "is a picture: the adapter `pictures` reads it" in missing.reason
 

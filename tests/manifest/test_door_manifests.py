@@ -165,7 +165,7 @@ class Corpus:
             self.recipe, source, target.relative_to(root).as_posix() if target else None, Known()
         )
         clip = clean_clips.source_with_facts(self.recipe, replace(source, path=str(path)))
-        self.row = clip_rows.complete(row, stored_clip.produce(self.recipe, clip, target or root))
+        self.row = clip_rows.complete(row, stored_clip.make_clip(self.recipe, clip, target or root))
         self.file = target
         self.path = root / "manifests/data/mlvp/videos.parquet"
         self._write(source)

@@ -8,7 +8,7 @@ from perturbations.base.errors import MediaError
 from perturbations.corpus.plan import recipe
 from perturbations.corpus.plan.tiers import UNSTORED
 from perturbations.manifest.rows import COMPLETE, AnalysisRow
-from perturbations.models.guides.backends import Backends
+from perturbations.models.guides.backend_settings import Backends
 from perturbations.models.guides.donor import RandomDonorGuide
 from perturbations.models.guides.guide_registry import Known
 

@@ -11,7 +11,7 @@ import pytest
 from perturbations.base.errors import AnnotationError
 from perturbations.cli.main import main
 from perturbations.corpus.jobs import caption_jobs
-from perturbations.corpus.plan import clip_lists, items
+from perturbations.corpus.plan import clip_lists, items, video_files
 from perturbations.datasets.adapter_registry import Dataset, adapters
 from perturbations.manifest import files
 from perturbations.manifest.rows import QUESTIONS
@@ -281,7 +281,7 @@ def test_a_question_whose_clip_is_missing_or_damaged_is_kept(tmp_path):
     rows = [ROW, {**ROW, "question_id": "r", "video": "not_there.mp4"}]
     found = own(tmp_path, rows)
     (tmp_path / "videos/v.mp4").write_bytes(b"damaged")
-    located, missing = items.locate(Dataset(adapter="questions", videos=tmp_path / "videos"), found)
+    located, missing = video_files.locate(Dataset(adapter="questions", videos=tmp_path / "videos"), found)
     assert ([clip.item_id for clip in located], [entry.item_id for entry in missing]) == (["v"], ["not_there"])
     assert [row.item_id for row in found.questions] == ["v", "not_there"]
     clip_lists.write(tmp_path / "questions.list", found.questions)

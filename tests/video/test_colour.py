@@ -169,7 +169,7 @@ def test_an_array_gives_what_its_file_gives(
 def test_the_row_is_measured_against_the_source(tier: tiers.Storage, sources: dict[str, Path], tmp_path: Path) -> None:
     source = source_of(clips.source_row(sources["full-range.mp4"]))
     wanted = recipe_of("mpeg1", tier)
-    row = stored_clip.produce(wanted, source, tmp_path / f"a{stored_clip.extension(wanted) or ''}")
+    row = stored_clip.make_clip(wanted, source, tmp_path / f"a{stored_clip.extension(wanted) or ''}")
     clean, result = clips.images(source.clip.path), encoded("mpeg1", source.clip.path, tmp_path / "b.mp4")
     places = uniform_indices(3 if tier["tier"] == "frames" else stored_clip.MEASURED_FRAMES, len(clean))
     assert row["psnr_db"] == pytest.approx(psnr_db(clean[sorted(set(places))], result[sorted(set(places))]))

@@ -46,7 +46,7 @@ from perturbations.manifest.rows import CaptionRow
 from perturbations.models import role_registry as models
 from perturbations.models.guides import frost_photographs as frost
 from perturbations.models.guides import guide_registry as guides
-from perturbations.models.guides.backends import Backends
+from perturbations.models.guides.backend_settings import Backends
 from perturbations.models.guides.guide_registry import AnalysisRecipe, GuideSettings, Known
 from perturbations.suites import suite_registry
 from perturbations.suites.suite_registry import Perturbation

@@ -153,14 +153,14 @@ def test_a_job_that_was_killed_while_it_packed_goes_on_to_the_same_tar(
     for path in sorted(held.values())[left:]:
         path.unlink()
     (tar if with_tar else storage.temporary_path(tar)).write_bytes(before if with_tar else before[:700])
-    produce, log = stored_clip.produce, tmp_path / "rendered"
+    make_clip, log = stored_clip.make_clip, tmp_path / "rendered"
 
     def noted(*arguments: Any, **options: Any) -> dict[str, Any]:
         with log.open("a") as file:  # in a worker
             file.write("x")
-        return produce(*arguments, **options)
+        return make_clip(*arguments, **options)
 
-    monkeypatch.setattr(stored_clip, "produce", noted)
+    monkeypatch.setattr(stored_clip, "make_clip", noted)
     log.touch()
     assert [row.status for row in job(tmp_path, sources)] == ["complete"] * 2
     assert sorted(tar.parent.iterdir()) == [tar.with_name(".s1.json"), tar]

@@ -305,7 +305,7 @@ def test_what_is_named_and_cannot_be_made_stops_the_run_before_any_job(
     failed = project.snakemake("text_msrvtt_p_tiny", check=False)
     assert failed.returncode != 0
     output = failed.stdout + failed.stderr
-    assert "names what cannot be made of the captions of `tiny`:\n" in output
+    assert "names perturbations that cannot be made of the captions of `tiny`:\n" in output
     assert f"swap_syn_wordnet: wordnet-3.0: no WordNet in {tmp_path / 'none'}: `apt-get install" in output
     assert not (tmp_path / "work/logs").exists()
 

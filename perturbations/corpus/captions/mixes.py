@@ -23,14 +23,14 @@ from perturbations.suites import suite_registry
 from perturbations.suites.suite_registry import Combined
 
 SHARES = (0.2, 0.4, 0.6, 0.8)
-"""The shares of the videos that are perturbed where types are mixed (Tab. 18)."""
+"""Where types are mixed: the share of perturbed videos in each mix (Tab. 18)."""
 
 
 def mixed_severity(videos: Sequence[VideoRow], draw_of: str = "") -> Iterator[MixRow]:
     """For each perturbation, each item once, at a severity drawn from the available ones (Tab. 17).
 
-    A draw depends on the seed, the dataset, the item and the perturbation; `draw_of` names another draw than that of
-    the manifest. A quarantined row that is drawn stays quarantined.
+    A draw depends on the seed, the dataset, the item and the perturbation; `draw_of` names a draw other than the
+    manifest's. A quarantined row that is drawn stays quarantined.
     """
     for (item_id, name), rows in _grouped(videos, lambda row: (row.item_id, row.perturbation)):
         rows = sorted(rows, key=lambda row: row.severity)
@@ -40,7 +40,7 @@ def mixed_severity(videos: Sequence[VideoRow], draw_of: str = "") -> Iterator[Mi
 
 
 PER_BATCH = "mixed_types_per_batch"
-"""The mix of types: every batch of queries has a share of it, as the paper evaluates it (App. D.2)."""
+"""The mix in which every batch of queries has the same share of perturbed videos, as in the paper (App. D.2)."""
 
 
 def mixed_types(
@@ -49,11 +49,11 @@ def mixed_types(
     draw_of: str = "",
     batches: Sequence[Sequence[str]] | None = None,
 ) -> Iterator[MixRow]:
-    """For each share, each item once: that share at a random perturbation and severity, the rest clean (Tab. 18).
+    """For each share, each item once: this share at a random perturbation and severity, the rest clean (Tab. 18).
 
-    A number is drawn per item, and the items with the smallest numbers are perturbed: of all items, or of each of
-    `batches` of their ids. So the items perturbed at a share of 20 % are also perturbed at 40 %, with the same
-    perturbation and severity. An item in no batch stays clean.
+    A number is drawn per item, and the items with the smallest numbers are perturbed: among all items, or within each
+    of the `batches`, which list ids. So the items perturbed at a share of 20 % are also perturbed at 40 %, with the
+    same perturbation and severity. An item in no batch stays clean.
     """
     drawn: dict[str, tuple[float, VideoRow]] = {}
     for item_id, rows in _grouped(videos, lambda row: row.item_id):
@@ -91,7 +91,7 @@ def _grouped(
 def drawn(
     mix: str, videos: Sequence[VideoRow], sources: Sequence[SourceRow], draw_of: str, batches: Sequence[Sequence[str]]
 ) -> list[MixRow]:
-    """The rows of a mix, "mixed_severity", "mixed_types" or `PER_BATCH`, of a draw of that name; "": the manifest's."""
+    """The rows of a mix ("mixed_severity", "mixed_types", `PER_BATCH`) in a draw of this name; "": the manifest's."""
     name = f"/{draw_of}" if draw_of else ""
     if mix == "mixed_severity":
         return [*mixed_severity(videos, name)]
@@ -99,7 +99,7 @@ def drawn(
 
 
 def combinations(videos: Sequence[VideoRow], captions: Sequence[TextRow]) -> Iterator[MultimodalRow]:
-    """`multimodal` of the suite's own combinations; no rows of a suite that has none."""
+    """The rows of `multimodal` for the suite's own combinations; no rows where the suite has none."""
     combined = suite_registry.suite(videos[0].suite).combined if videos else None
     return iter(()) if combined is None else multimodal(videos, captions, combined)
 

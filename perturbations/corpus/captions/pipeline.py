@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from perturbations.base import rng
 from perturbations.base.records import canonical
-from perturbations.corpus.captions.similarities import Similarities
+from perturbations.corpus.captions.fidelity_gate import TRIES, GateOutcome, Similarities, first_accepted
 from perturbations.corpus.plan.caption_recipes import text_id
 from perturbations.corpus.plan.recipe import TextRecipe
 from perturbations.manifest.rows import CaptionRow, TextRow, TextStatisticsRow
@@ -22,13 +22,6 @@ from perturbations.text.tokens import differs
 
 # How many captions are in memory, and in the gate, at a time.
 _CHUNK = 1024
-
-TRIES = 100
-"""The most draws of the fidelity gate per caption."""
-
-
-GateOutcome = tuple[str, float | None, int, bool]
-"""The accepted text, or the last try when none was; its similarity, None without a gate; the attempts; accepted?"""
 
 
 @dataclass(frozen=True)
@@ -98,41 +91,8 @@ def perturb_captions(
             yield _result(old, outcome, made_by, reason_of_no_change(entry, old, new))
 
 
-def first_accepted(
-    originals: Sequence[str], draws: Sequence[Callable[[], str]], similarities: Similarities, tries: int
-) -> list[GateOutcome]:
-    """The fidelity gate: for each caption, the first of at most `tries` drawn texts that is similar enough to it.
-
-    It draws again until the caption keeps its topic (Qiu et al., App. 5.3). Embeddings say what a sentence is about and
-    hardly what it claims: a negation passes more often than not (docs/measurements/captions.md).
-    Each round judges together the captions that still wait. A caption's outcome does not depend on the others, as long
-    as its embedding does not.
-
-    Args:
-        originals: the clean captions.
-        draws: for each caption, a function that draws the next perturbed text.
-        similarities: the judge, and its threshold.
-        tries: the largest number of draws per caption.
-    """
-    judged: list[dict[str, float]] = [{text: 1.0} for text in originals]
-    outcomes: dict[int, GateOutcome] = {}
-    waiting = list(range(len(originals)))
-    for attempt in range(1, tries + 1):
-        drawn = {at: draws[at]() for at in waiting}
-        new = [at for at in waiting if drawn[at] not in judged[at]]
-        for at, similarity in zip(new, similarities.of([(originals[at], drawn[at]) for at in new]), strict=True):
-            judged[at][drawn[at]] = similarity
-        for at in waiting:
-            similarity = judged[at][drawn[at]]
-            outcomes[at] = drawn[at], similarity, attempt, similarity >= similarities.threshold
-        waiting = [at for at in waiting if not outcomes[at][-1]]
-        if not waiting:
-            break
-    return [outcomes[at] for at in range(len(originals))]
-
-
 def reason_of_no_change(entry: suite_registry.Perturbation, old: str, new: str) -> str | None:
-    """Why a perturbation gave a caption itself; None where it gave another text."""
+    """Why a perturbation left a caption as it is; None where it changed the text."""
     if new != old:
         return None
     if not languages.is_written_for(entry.languages, old):

@@ -14,7 +14,7 @@ from perturbations.base.errors import BackendError, ManifestError, ToolError
 from perturbations.base.progress import log_kept, logged
 from perturbations.base.records import digest
 from perturbations.corpus.captions import mixes, pipeline
-from perturbations.corpus.captions.similarities import Similarities
+from perturbations.corpus.captions.fidelity_gate import Similarities
 from perturbations.corpus.comparability import verdict
 from perturbations.corpus.jobs.job_metadata import check_failures, provenance
 from perturbations.corpus.plan import clip_lists
@@ -87,8 +87,8 @@ def check_captions(*, allowed: int, quarantine: Path, output: Path) -> None:
 def texts(*, dataset: str, recipes: Path, captions: Path, marker: Path) -> None:
     """Perturb the captions of a shard by every recipe of a suite; parts that hold the right rows are kept.
 
-    There is a part per perturbation and severity, below the folder of the `marker`, which holds their sizes. Raises
-    `BackendError` or `ToolError` for the first recipe that cannot be followed, after all others.
+    Each perturbation and severity has a part, below the folder of the `marker`. The marker holds the sizes of the
+    parts. Raises `BackendError` or `ToolError` for the first recipe that cannot be followed, after all others.
     """
     part, listed = manifest_paths.name("text_part", shard=marker.stem), clip_lists.read(captions, CaptionRow)
     wanted = {f"{scenario}/{part}": parse_text(text) for scenario, text in clip_lists.read_texts(recipes).items()}

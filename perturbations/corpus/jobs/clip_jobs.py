@@ -1,6 +1,6 @@
 """The jobs of rules that process a shard of clips: sources, analyses, videos.
 
-They work through the clips in order, quarantine those that fail, and keep finished ones after a kill.
+A job works through its clips in order, quarantines the clips that fail, and keeps finished clips when it is killed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = logging.getLogger("perturbations")
 STALL_LIMIT_S = 120.0
 """Seconds without progress after which a clip is given up, where the job's rule says nothing."""
 NO_LIMITS: Mapping[str, int] = {}
-"""What has the default of each limit of config.yaml."""
+"""No limit of config.yaml is set: each one has its default."""
 
 
 def sources(
@@ -95,11 +95,11 @@ def videos(
     sound: bool = False,
     tar: bool = False,
 ) -> None:
-    """Perturb the clips of a shard by one recipe; those that the journal beside the part has are kept.
+    """Perturb the clips of a shard by one recipe; clips that are in the journal beside the part are kept.
 
-    `output` is the part of the manifest and, before it, where clips are stored, their marker in the folder of clips.
+    `output` is the part of the manifest; where clips are stored, their marker in the folder of clips comes before it.
     `analysis` and `donors` hold what a guide needs of the clips, `whole` the videos that clips are cut from. Videos
-    have the sources' `sound`. At the end the files are moved into the shard's tar, where they are to lie in a `tar`.
+    have the sources' `sound`. With `tar`, the files are moved into the shard's tar at the end.
     """
     limits_of_files.use(limits)
     wanted = VideoRecipe(**recipe)
@@ -131,7 +131,7 @@ def videos(
     def work(row: VideoRow, tick: Tick) -> Measured:
         analysed = _kept_file(known.rows.get(row.item_id))
         source = replace(source_of(row, wanted), kept=analysed, scratch=Path(scratch) if row.cut else None)
-        measured = stored_clip.produce(wanted, source, Path(row.path or ""), tick, with_sound=sound)
+        measured = stored_clip.make_clip(wanted, source, Path(row.path or ""), tick, with_sound=sound)
         # In the worker, not where results arrive: by then the next clip may have started, and a kill would lose both.
         finished.add(row.recipe_id, measured)
         return measured
@@ -147,7 +147,7 @@ def videos(
             lacking = {name: path for name, path in targets.items() if path in kept and not path.exists()}
             for other in folder.glob(manifest_paths.name("clip_tar", shard="*")) if lacking else ():
                 journal.copy_members(other, lacking)  # of a shard that held them before
-        rows += _made(expected, finished, work, "video", timeout_s)
+        rows += _complete_or_quarantined(expected, finished, work, "video", timeout_s)
         storage.remove_leftovers(targets.values())  # of workers that were killed
         if tar:
             rows = journal.pack(held, rows, targets, suffix)
@@ -165,10 +165,10 @@ def analyses(
     limits: Mapping[str, int] = NO_LIMITS,
     before: Path | None = None,
 ) -> None:
-    """Analyse the clips of a shard; those that the journal beside the part has are kept.
+    """Analyse the clips of a shard; clips that are in the journal beside the part are kept.
 
-    `before` is the part of the analysis that this one builds on. Beside the part is a folder for the files that an
-    analysis keeps besides its rows.
+    `before` is the part of the analysis that this one builds on. A folder beside the part takes the files of analyses
+    whose results are too large for a row.
     """
     limits_of_files.use(limits)
     wanted = parse_analysis(canonical(recipe))
@@ -189,7 +189,7 @@ def analyses(
     with storage.one_job(manifest_paths.journal_of(part)):
         storage.remove_leftovers(targets.values())
         finished = ShardJournal(manifest_paths.journal_of(part), {row.recipe_id for row in expected})
-        rows = list(_made(expected, finished, work, "analysis", timeout_s))
+        rows = list(_complete_or_quarantined(expected, finished, work, "analysis", timeout_s))
         storage.remove_leftovers(targets.values())
     files.write_part(part, ANALYSES, rows)
 
@@ -216,7 +216,7 @@ def _kept_file(row: AnalysisRow | None) -> Path | None:
     return path if row and path and path.is_file() and storage.sha256(path) == row.sha256 else None
 
 
-def _made(
+def _complete_or_quarantined(
     expected: Sequence[_Item],
     finished: ShardJournal,
     work: Callable[[_Item, Tick], Measured],

@@ -43,7 +43,7 @@ def check_failures(
     listed: Path,
     output: Path,
 ) -> None:
-    """Write a line about failures, each a name and a reason; `what` is said of each.
+    """Write a line that counts `failures` (names and reasons). `what` is their predicate, such as "cannot be used".
 
     Raises `ManifestError` for more than `allowed`.
     """

@@ -1,4 +1,4 @@
-"""Perturbed captions: which of them a configuration asks for, and their recipes."""
+"""Which perturbed captions a configuration asks for, and their recipes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Scenarios = list[tuple[str, int]]
 
 
 def requested(config: configuration.Config, dataset: str, suite: str) -> _Scenarios:
-    """What the configuration asks for, in the suite's order, also what this machine cannot make.
+    """The pairs that the configuration asks for, in the suite's order, also those that this machine cannot make.
 
     Datasets whose captions say nothing of gender get no gender perturbations, as in YouCook2-P.
     """
@@ -44,9 +44,9 @@ def requested(config: configuration.Config, dataset: str, suite: str) -> _Scenar
 
 
 def skipped(config: configuration.Config, dataset: str, suite: str) -> list[Skipped]:
-    """What the configuration asks for by `all`, and cannot be made of this dataset or on this machine.
+    """The perturbations that `all` asks for, and that cannot be made of this dataset or on this machine.
 
-    Raises `ConfigError`, with every reason, for what it names one by one.
+    Raises `ConfigError`, with every reason, where the configuration names such perturbations one by one.
     """
     severities: dict[str, list[int]] = {}
     for name, severity in requested(config, dataset, suite):
@@ -61,8 +61,8 @@ def skipped(config: configuration.Config, dataset: str, suite: str) -> list[Skip
         lines = "".join(f"\n  {entry['perturbation']}: {entry['reason']}" for entry in entries)
         key = f"suites.{suite}.captions.perturbations"
         text = (
-            f"{key} names what cannot be made of the captions of `{dataset}`:{lines}\n"
-            "Take it out, or mend the reason; what `all` asks for is skipped instead"
+            f"{key} names perturbations that cannot be made of the captions of `{dataset}`:{lines}\n"
+            "Remove these names, or remove the reason; with `all`, such perturbations are skipped"
         )
         raise ConfigError(config.places.before(key, text))
     return entries
@@ -76,7 +76,7 @@ def _missing(entry: suite_registry.Perturbation, language: str, backend: str) ->
 
 
 def scenarios(config: configuration.Config, dataset: str, suite: str) -> _Scenarios:
-    """What is made: what the configuration asks for without what is skipped. Raises `ConfigError` as `skipped` does."""
+    """The pairs that are made: those that are requested and not skipped. Raises `ConfigError` as `skipped` does."""
     left_out = {entry["perturbation"] for entry in skipped(config, dataset, suite)}
     return [pair for pair in requested(config, dataset, suite) if pair[0] not in left_out]
 

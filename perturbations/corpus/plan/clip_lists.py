@@ -24,8 +24,8 @@ class ListedClip:
         path: of the video, as the configuration gives it.
         bytes: size of the video when the list was written, so that a replaced video is noticed; None for a demo video
             that has not been generated yet.
-        time_ns: when its content was changed, as far as known: the file's own time, or an earlier one where the content
-            was the same since. None for a demo video.
+        time_ns: when its content last changed, as far as known: the file's own time, or an earlier time since which the
+            content is the same. None for a demo video.
         start_s, end_s: the clip's span in the video in seconds; None: the video's beginning or end.
         split: the split's name.
     """
@@ -41,7 +41,7 @@ class ListedClip:
 
 
 _Line = TypeVar("_Line", ListedClip, CaptionRow, QuestionRow, SourceRow)
-"""Rows of sources are items that no job uses; such a caption's `item_id` is its own id."""
+"""A `SourceRow` is an item or a caption that no job uses; for a caption, `item_id` is the caption's id."""
 
 
 def line(entry: ListedClip | CaptionRow | QuestionRow | SourceRow) -> str:
@@ -71,9 +71,10 @@ def write_shards(
     lists: Mapping[str, Sequence[_Line]],
     corrected: Callable[[str, Sequence[_Line], Sequence[_Line]], Sequence[_Line]] | None = None,
 ) -> None:
-    """Write a list file per shard into a folder, and delete those of shards that are no more.
+    """Write a list file per shard into a folder, and delete the list files of shards that no longer exist.
 
-    `corrected` gives the lines to write from the shard, the lines before and those now, where these differ.
+    Where the lines of a shard changed, `corrected` takes the shard, the old and the new lines, and returns those to
+    write.
     """
     for shard, lines in lists.items():
         path = list_in(folder, shard)
@@ -86,7 +87,7 @@ def write_shards(
 
 
 def list_in(folder: Path, shard: str) -> Path:
-    """The list file of a shard, of clips or of captions, in the folder of all."""
+    """The list file of a shard, of clips or of captions, in the folder of the list files."""
     return folder / manifest_paths.name("shard_list", shard=shard)
 
 
@@ -117,9 +118,9 @@ def read_folder(folder: Path, line: type[_Line]) -> dict[str, list[_Line]]:
 
 
 def write_texts(path: Path, texts: Mapping[str, str]) -> None:
-    """Write the texts of names, unless the file holds them already.
+    """Write texts by their names, unless the file holds them already.
 
-    They are the JSON of a corpus's current recipes by scenario (PERTURBATION/SEVERITY), or of attributes by item.
+    The texts are the JSON of a corpus's current recipes by scenario (PERTURBATION/SEVERITY), or of attributes by item.
     """
     storage.write_text_if_changed(
         path, "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in texts.items())

@@ -29,9 +29,9 @@ _WEIGHTS_MB = 4000
 
 @contextmanager
 def user_mistakes() -> Iterator[None]:
-    """The user's mistakes stop Snakemake with one message; also a decorator.
+    """Stop Snakemake with one message where the user made a mistake. Also a decorator.
 
-    Snakemake would add places in this package to an exception: its reader would look for the mistake there.
+    Snakemake would add lines of this package to an exception, and the user would look for the mistake there.
     """
     try:
         yield
@@ -42,12 +42,12 @@ def user_mistakes() -> Iterator[None]:
 
 
 def megabytes(value: int | Callable[[Wildcards], int]) -> Callable[..., int]:
-    """The `mem_mb` of a rule: the first attempt's; what was killed for memory needs more."""
+    """The `mem_mb` of a rule: `value` at the first attempt, twice as much after each attempt that was killed."""
     return partial(_doubled, "mem_mb", value)
 
 
 def minutes(value: int | Callable[[Wildcards], int]) -> Callable[..., int]:
-    """The `runtime` of a rule: the first attempt's; what was killed for time needs more."""
+    """The `runtime` of a rule: `value` at the first attempt, twice as much after each attempt that was killed."""
     return partial(_doubled, "runtime", value)
 
 
@@ -68,7 +68,7 @@ class CorpusRules:
     Attributes:
         config: the configuration.
         caption_shards: the shards of a collection's captions.
-        requested: what was asked of it: the work of targets, and corpora whose manifests are made.
+        requested: what Snakemake has asked for so far: the work of targets, and corpora whose manifests are made.
     """
 
     def __init__(self, config: Config) -> None:
@@ -101,7 +101,7 @@ class CorpusRules:
         return {name: (text, request) for name, text, request in menu}
 
     def files_of(self, request: WorkRequest, say: Callable[[str], None]) -> Callable[[Wildcards], list[str]]:
-        """An input function: the files of a target's work, whose size it says."""
+        """An input function: the files of a target's work. It calls `say` with lines about the work's size."""
 
         @user_mistakes()
         def files(wildcards: Wildcards) -> list[str]:
@@ -109,7 +109,7 @@ class CorpusRules:
             self.requested.append(work)
             for line in work.sizes:
                 say(line)
-            # Snakemake makes again what is missing of the target's own inputs, not of its inputs' inputs.
+            # Snakemake makes missing inputs of the target itself again, but not missing inputs of these inputs.
             return [*work.files, *(path for corpus in work.corpora for path in self._clip_markers(*corpus))]
 
         return files
@@ -149,7 +149,7 @@ class CorpusRules:
     # --- resources of jobs of clips ---
 
     def _largest(self, wildcards: Wildcards) -> resources.ClipSize:
-        """The plan's largest clip; in a job of its own process, which plans nothing, one as of most datasets."""
+        """The plan's largest clip. The process of a single job plans nothing: there, the assumed size."""
         plan = self._plans.get(wildcards.dataset)
         return plan.largest if plan else resources.UNKNOWN
 
@@ -227,7 +227,7 @@ class CorpusRules:
         return [] if donors is None else manifest_paths.at("analyses", dataset=donors[0], analysis=donors[1])
 
     def whole_videos(self, wildcards: Wildcards) -> list[str]:
-        """Where whole videos are perturbed, the parts that describe those of a shard's clips, and of no others."""
+        """Where whole videos are perturbed: the parts that describe the videos of a shard's clips."""
         if not self._recipe_of(wildcards).whole_videos:
             return []
         collection, wanted = sharding.whole(wildcards.dataset), self.plan(wildcards.dataset).videos[wildcards.shard]
@@ -267,7 +267,7 @@ class CorpusRules:
     def corpus_settings(self, wildcards: Wildcards) -> str:
         """Settings of `videos_manifest`.
 
-        Captions by their numbers, not their list: a corrected caption alone does not make the manifest again.
+        Captions are counted, not listed: a corrected caption alone does not make the manifest again.
         """
         dataset, plan = dataset_of(wildcards.dataset), self.plan(wildcards.dataset)
         return canonical(
@@ -288,7 +288,7 @@ class CorpusRules:
         return folders.write_recipes(self.config, "text_recipes", wildcards.dataset, wildcards.suite, texts)
 
     def text_recipe_texts(self, wildcards: Wildcards) -> str:
-        """What `text_recipes` holds: Snakemake compares it, and the job reads the file; all are long for a command."""
+        """The recipes, for Snakemake to compare. The job reads the file: they are too long for a command line."""
         return canonical(self._text_recipes(wildcards.dataset, wildcards.suite))
 
     def text_mb(self, wildcards: Wildcards) -> int:

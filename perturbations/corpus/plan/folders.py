@@ -1,4 +1,4 @@
-"""Paths of what planning asks for, relative to the working directory, and text that Snakemake or a shell takes."""
+"""The paths that planning asks for, relative to the working directory, and texts for Snakemake and the shell."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_folders(root: Path) -> None:
 
 
 def check_own_folder() -> None:
-    """Raise `ConfigError` where Snakemake's own folder cannot be written, for a dry run too: a disk is only read."""
+    """Raise `ConfigError` where Snakemake's own folder cannot be written. Dry runs write into it, too."""
     own = Path(".snakemake") if os.path.isdir(".snakemake") else Path()
     if not os.access(own, os.W_OK):
         raise ConfigError(
@@ -63,14 +63,14 @@ def shell_prefix(python: Path) -> str:
 
 
 def of_shards(kind: str, collection: str, shards: Iterable[str], **names: str) -> list[str]:
-    """The files of one kind of `layout` about a collection, one per shard; `names` are the other fields of its path."""
+    """The files of a kind of `manifest_paths` in a collection, one per shard; `names` are further fields of paths."""
     return [manifest_paths.at(kind, dataset=collection, shard=shard, **names) for shard in shards]
 
 
 def of_scenarios(
     kind: str, collection: str, suite: str, scenarios: Iterable[tuple[str, int | None]], shards: Sequence[str]
 ) -> list[str]:
-    """The same, one per perturbation, severity and shard."""
+    """The files of one kind in a corpus, one per perturbation, severity and shard."""
     return [
         manifest_paths.at(kind, dataset=collection, suite=suite, perturbation=name, severity=severity, shard=shard)
         for name, severity in scenarios
@@ -97,7 +97,7 @@ def clip_inputs(
 def texts_of_recipes(config: Config, collection: str, suite: str) -> dict[str, str]:
     """The recipes that the jobs of perturbed captions follow, by scenario.
 
-    For composed queries, they are those that the evaluation asks.
+    For composed queries: the recipes of the instructions that the evaluation asks for.
     """
     dataset = sharding.dataset_of(collection)
     scenarios = features.instructions if sharding.is_composed(collection) else caption_recipes.scenarios

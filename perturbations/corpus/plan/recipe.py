@@ -31,7 +31,7 @@ RecipeParameters = Mapping[str, _Parameter]
 
 if TYPE_CHECKING:
     from perturbations.config import sections as configuration
-    from perturbations.models.guides.backends import Backends
+    from perturbations.models.guides.backend_settings import Backends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +240,7 @@ def make(
     guide = None
     if perturbation.guide is not None:
         if backends is None:
-            from perturbations.models.guides.backends import Backends
+            from perturbations.models.guides.backend_settings import Backends
 
             backends = Backends()
         settings = GuideSettings(

@@ -21,13 +21,13 @@ from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.media.profiles import is_picture
 
 _S_PER_MEGAPIXEL, _S_PER_CLIP, _S_PER_CLIP_OF_MODELS = 0.1, 0.02, 5.0
-"""CPU seconds of the slowest kernel, and beside its pixels; the last, of pretrained models, is not measured."""
+"""CPU seconds of the slowest kernel per million pixels; per clip; per clip of pretrained models (not measured)."""
 
 _BYTES_PER_PIXEL = 250
 """Memory of a job of videos per pixel of a frame. The encoder holds many frames: 165 at 1920x1080."""
 
 _SAMPLED = 20
-"""Clips whose header is read for the size of all."""
+"""How many clips' headers are read to estimate the size of all clips."""
 
 
 ClipSize = tuple[int, float]
@@ -47,7 +47,7 @@ def largest(clips: Sequence[ListedClip]) -> ClipSize:
 
 
 def minutes(clip: ClipSize, clips: int, *, models: bool = False) -> int:
-    """`runtime` of a job of so many clips; `models`: pretrained ones run."""
+    """`runtime` of a job of `clips` clips, of at most the size `clip`. `models`: whether pretrained models run."""
     per_clip = _S_PER_CLIP_OF_MODELS if models else _S_PER_CLIP
     seconds = clips * (per_clip + math.prod(clip) / 1e6 * _S_PER_MEGAPIXEL)
     return max(60, 30 * math.ceil(2 * seconds / 1800))  # in half hours
@@ -61,7 +61,7 @@ def memory_mb(clip: ClipSize, least: int) -> int:
 def mean_pixels(clips: Sequence[ListedClip], stored_frames: int | None = None) -> float | None:
     """How many pixels of a clip are stored: of all its frames, or of `stored_frames` of them; the mean of a sample.
 
-    The sample is the same one in each run. None where no clip of it can be read.
+    The sample is the same in each run. None where no sampled clip can be read.
     """
     sample = heapq.nsmallest(_SAMPLED, clips, key=lambda clip: sha256_of(f"{clip.item_id!r} {clip.path!r}".encode()))
     pixels = [size[0] * (stored_frames or size[1]) for size in _sizes(sample) if size]
@@ -69,7 +69,7 @@ def mean_pixels(clips: Sequence[ListedClip], stored_frames: int | None = None) -
 
 
 def _sizes(clips: Iterable[ListedClip]) -> list[ClipSize | None]:
-    """What the headers of clips say; None for what cannot be read, and where PyAV is missing."""
+    """The sizes in the headers of clips; None for a clip that cannot be read, and where PyAV is missing."""
     try:
         return [_size(clip) for clip in clips]
     except ImportError:  # Snakemake's own environment may have no decoder; the jobs' has

@@ -1,4 +1,4 @@
-"""Which items a job handles, and the list files that say it to the jobs.
+"""Which items a job handles, and the list files from which the jobs read that.
 
 Items are assigned to shards by a hash of their video's id and their own id. A shard holds the items whose hashes share
 a prefix; the prefix is as long as needed to hold at most `shard_size` items. So an item that is added or removed
@@ -24,7 +24,7 @@ from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical
 from perturbations.config import named_paths
 from perturbations.config.sections import Config
-from perturbations.corpus.plan import clip_lists, items, resources
+from perturbations.corpus.plan import clip_lists, items, resources, video_files
 from perturbations.corpus.plan.clip_lists import ListedClip
 from perturbations.datasets import adapter_registry as datasets
 from perturbations.datasets.listing import Listing, Rejected
@@ -118,7 +118,7 @@ _SMALL = 10_000
 
 
 def derived_size(items: int) -> int:
-    """The most items per job of a dataset of so many: 100, doubled with each doubling of the dataset beyond 10,000.
+    """The most items per job, from the dataset's size: 100, doubled with each doubling of the dataset beyond 10,000.
 
     So a perturbation of any dataset is a hundred to two hundred jobs, and planning takes seconds.
     """
@@ -139,17 +139,20 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
         listing = items.whole_videos(dataset, listing)
     unusable, rejected_captions = listing.rejected_items(), listing.rejected_captions()
     _write_rejected(config, collection, "rejected_captions", rejected_captions)
-    # Captions before clips, and no listing beside what is made of it: a million of each take much memory.
+    # Captions are written before clips are found, and the listing is freed early: a million of each take much memory.
     _write_questions(config, collection, listing)
     of_items = {item_id: canonical(columns) for item_id, columns in sorted(listing.attributes.items())}
     clip_lists.write_texts(config.at(manifest_paths.at("attributes", dataset=collection)), of_items)
     num_captions, num_listed = _write_captions(config, collection, listing), len(listing.items) + len(unusable)
     missing: list[Rejected] = []
     if drawn := datasets.get(dataset.adapter).synthetic:
-        clips = [items.clip(item, dataset, str(work / "videos" / f"{item.item_id}.mp4")) for item in listing.items]
+        clips = [
+            video_files.listed_clip(item, dataset, str(work / "videos" / f"{item.item_id}.mp4"))
+            for item in listing.items
+        ]
         largest: resources.ClipSize = (drawn[0] * drawn[1], drawn[2])
     else:
-        clips, missing = items.locate(dataset, listing)
+        clips, missing = video_files.locate(dataset, listing)
         largest = resources.largest(clips)
     del listing
     size = config.shard_size or derived_size(num_listed)
@@ -176,15 +179,15 @@ def plan_clips(config: Config, collection: str) -> DatasetPlan:
 
 
 _Times = dict[str, list[int | None]]
-"""Path of a video whose time is new and whose content is not -> that time, and the time in the list."""
+"""Path of a video with a new time and the same content -> the new time, and the time in the list."""
 
 
 def _with_known_times(
     config: Config, collection: str, seen: _Times, shard: str, before: Sequence[ListedClip], clips: Sequence[ListedClip]
 ) -> list[ListedClip]:
-    """The clips of a shard, whose videos have the times before where only these are new: no job runs again for them.
+    """The clips of a shard. A video whose time alone is new keeps its earlier time, so that no job runs again for it.
 
-    The hash of the content decides, which `sources` has found; `seen` has those that were looked at, and gets more.
+    The hash of the content decides, which the rule `sources` recorded. `seen` remembers the videos that were compared.
     """
     from perturbations.manifest import files  # which planning needs only where a video has a new time
 

@@ -55,7 +55,7 @@ WorkRequest = Callable[[], TargetWork]
 Target = tuple[str, str, WorkRequest]
 """A target of Snakemake: its name, its line in `snakemake --list-target-rules`, and its work.
 
-That is planned only when the target is requested, so that other targets cost nothing.
+The work is planned only when the target is requested, so that other targets cost nothing.
 """
 
 
@@ -76,7 +76,7 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
 
 
 def named(config: configuration.Config, names: Sequence[str]) -> list[TargetWork]:
-    """The work of targets that are named. Raises `ConfigError` for one that there is not, and as planning does."""
+    """The work of the targets of these names. Raises `ConfigError` for an unknown name, and as planning does."""
     plans, caption_shards = cache(partial(sharding.plan_clips, config)), cache(partial(sharding.plan_captions, config))
     known = {name: request for name, _, request in menu(config, plans, caption_shards)}
     for name in names:
@@ -86,7 +86,7 @@ def named(config: configuration.Config, names: Sequence[str]) -> list[TargetWork
 
 
 def near(word: str, known: Iterable[str]) -> list[str]:
-    """The targets that a mistyped one may mean: those of the same words in another order, or of similar letters."""
+    """The targets that a mistyped name may mean: with the same words in another order, or with similar letters."""
     names = list(known)
     words = sorted(word.split("_"))
     same = [name for name in names if sorted(name.split("_")) == words]
@@ -248,7 +248,7 @@ def _corpora(config: configuration.Config, suite: str, adapter: str, plans: Plan
 
 
 def texts(config: configuration.Config, suite: str, dataset: str, caption_shards: CaptionShards) -> TargetWork:
-    """The perturbed captions of one suite on one dataset. Raises `ConfigError` for what is named and cannot be made."""
+    """The perturbed captions of a suite on a dataset. Raises `ConfigError` where a named one cannot be made."""
     scenarios = len(caption_recipes.scenarios(config, dataset, suite))
     shards, folder = caption_shards(dataset), config.at(manifest_paths.folder("caption_list", dataset=dataset))
     number = sum(clip_lists.counts(folder).values())
@@ -268,7 +268,7 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
 
 
 def no_captions(config: configuration.Config, dataset: str) -> str:
-    """That a dataset has no captions, and how it gets some, as the end of a message."""
+    """The end of a message: that a dataset has no captions, and how to add them."""
     key, table = f"datasets.{dataset}", config.datasets[dataset].annotations
     own = f" or name the one that has them ({key}.columns: {{caption: ...}})" if table else ""
     return f"{key} has none: add a column `caption` to {table or 'its table'},{own}"

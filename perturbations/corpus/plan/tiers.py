@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 Storage = Mapping[str, Any]
 """A tier and its settings, as a recipe has them in JSON.
 
-`video` is a full-length file, with its profile ("png" and "jpeg" are of pictures) and the encoder settings behind that:
-changing those changes the recipe. `frames` are `num_frames` uniformly sampled frames, lossless. `recipe` are no pixels:
-rendered when opened.
+`video` is a full-length file, with its profile ("png" and "jpeg" for pictures) and the encoder settings of the profile:
+a changed setting changes the recipe. `frames` are `num_frames` uniformly sampled frames, lossless. `recipe` stores no
+pixels: the clip is rendered when it is opened.
 """
 
 UNSTORED: Storage = {"tier": "recipe"}

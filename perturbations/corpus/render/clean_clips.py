@@ -25,7 +25,7 @@ def source_of(row: CompleteSource | VideoRow, recipe: VideoRecipe | None = None)
     `recipe` is the row's, where it was read before. Raises `MediaError` when the file is no longer the one that the row
     describes, and `ManifestError` when the row lacks facts that its recipe needs.
     """
-    from perturbations.media import probing  # not at the top: who perturbs arrays alone needs no PyAV
+    from perturbations.media import probing  # not at the top: users who perturb only arrays need no PyAV
 
     facts, cut, has_source_size = None, None, True
     if isinstance(row, VideoRow):
@@ -77,9 +77,9 @@ def cut_of(source: CompleteSource, video: CleanClip) -> Cut:
 
 
 def cuts_in(videos: Sequence[SourceRow]) -> Callable[[CompleteSource], Cut]:
-    """Gives the places of clips in their videos, rows of a `sources` manifest.
+    """A function that gives a clip's place in its whole video; `videos` are rows of a `sources` manifest.
 
-    What it gives raises `MediaError` when the video cannot be used, or lacks the clip's frames.
+    The function raises `MediaError` when the video cannot be used, or lacks the clip's frames.
     """
     rows = {row.item_id: row for row in videos}
     opened = cache(source_of)

@@ -1,4 +1,4 @@
-"""Clips that an encoder makes: its stream, or what a player shows of the stream when it arrives damaged."""
+"""Clips that an encoder perturbs: its stream, or what a player shows of the stream when it arrives damaged."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def _write_stream(
 ) -> None:
     """Write the encoder's own output for the whole video; `wanted` are its arguments.
 
-    Whatever the file holds, the encoder gets the frames that decoding gives: so an array, or another file of the same
-    frames, has the same result, but where bitrates are shares of the file's.
+    The encoder gets decoded frames, whatever the file holds. So an array, or another file of the same frames, has the
+    same result; except where a bitrate is a share of the file's bitrate.
     """
     arguments = {name: _of_file(value, source.clip.path) for name, value in wanted.items()}
     arguments["pix_fmt"] = pixels.storable_pix_fmt(str(arguments["pix_fmt"]), source.width, source.height)
@@ -100,7 +100,7 @@ def at_clean_times(frames: Iterable[Frame], source: CleanClip) -> Iterator[Frame
 
 
 def _in_ticks(frames: Iterable[tuple[Frame, float | Fraction]], time_base: Fraction) -> Iterator[Frame]:
-    """Frames at these times in seconds on a clock; no two may be at the same tick."""
+    """Frames with their times in seconds, as ticks of a clock; no two frames get the same tick."""
     previous = -1
     for frame, seconds in frames:
         previous = max(previous + 1, round(seconds / time_base))
@@ -110,7 +110,7 @@ def _in_ticks(frames: Iterable[tuple[Frame, float | Fraction]], time_base: Fract
 def _received(
     path: Path, source: CleanClip, only: Collection[int] | None, tick: Tick, *, damage: str | None = None
 ) -> Iterator[Frame]:
-    """What a player shows of a damaged stream; of the source's own, to which `damage` is done while it is read."""
+    """What a player shows of a damaged stream. With `damage`, the source's own stream is damaged while it is read."""
     whole = source.whole
     places = range(source.num_frames) if only is None else only
     wanted = {source.first + place for place in places}
@@ -127,7 +127,7 @@ _LEAST_BITRATE = 1_000
 
 
 def _of_file(value: str | int | Fraction, path: Path) -> str | int:
-    """An encoder's argument; of a share, the bitrate that is this share of the file's."""
+    """An encoder's argument. A share becomes the bitrate that is this share of the file's bitrate."""
     if not isinstance(value, Fraction):
         return value
     return max(_LEAST_BITRATE, int(value * probing.file_bitrate(path)))

@@ -26,7 +26,7 @@ _HELD_BYTES = 256 * 2**20
 _KEY_FRAMES = 125
 
 _MOST_DECODED = 4
-"""Frames that are decoded for a wanted one, on average, where clips of one video do not share a copy of it."""
+"""How many frames may be decoded per wanted frame, on average, before the clips of one video share a copy of it."""
 
 _INTRA = profiles.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0", "g": "1"})
 
@@ -64,11 +64,11 @@ def arranged(
 
 
 _ImageAt = Callable[[int], Image]
-"""Gives the image at a position; called for each position as often and in the order as these were given."""
+"""Gives the image at a position. The calls must follow the given list of positions, in its order."""
 
 
 def _in_order(frames: Iterator[Frame], positions: Sequence[int]) -> _ImageAt:
-    """From frames in order; those that are read before they are needed, or needed again, wait in memory."""
+    """Images from frames in order. Frames that are read before they are needed, or needed again, wait in memory."""
     left = Counter(positions)
     images: dict[int, Image] = {}
 
@@ -84,7 +84,7 @@ def _in_order(frames: Iterator[Frame], positions: Sequence[int]) -> _ImageAt:
 
 @contextmanager
 def _images(positions: Sequence[int], source: CleanClip, tick: Tick, seen: Seen) -> Iterator[_ImageAt]:
-    """The clip's images at some positions: read in order, where those that wait fit into memory.
+    """The clip's images at some positions: read in order, where the frames that wait fit into memory.
 
     Otherwise they come from a lossless copy of the clip, which allows any order. Clips of one video, which share the
     copy, use it too where they need few frames of many.
@@ -120,7 +120,7 @@ def _held(positions: Sequence[int]) -> int:
 
 
 def _decoded(positions: Sequence[int]) -> int:
-    """How many frames are decoded to read those at some positions in order."""
+    """How many frames are decoded to read the frames at some positions in order."""
     first = min(positions, default=0)
     return min(first, _KEY_FRAMES) + max(positions, default=0) - first + 1
 
@@ -128,7 +128,7 @@ def _decoded(positions: Sequence[int]) -> int:
 def fitted(image: Image, size: tuple[int, int], *, antialiased: bool = True) -> Image:
     """Another clip's frame, resized to `size` (width, height); its aspect ratio does not count.
 
-    Pixels are interpolated bilinearly, their centres at halves; `antialiased`: averaged where a side gets smaller.
+    Pixels are interpolated bilinearly, with their centres at halves. `antialiased`: a smaller side averages pixels.
     """
     height, width = image.shape[:2]
     if (width, height) == size:

@@ -33,7 +33,7 @@ class PlannedClip:
         order: the frame at each place: i is frame i of the video that is perturbed, ~i that of the guide's other clip.
             None where every frame is in its own place.
         is_aligned: whether each perturbed frame is shown when its clean frame is.
-        keeps_sound: whether the source's sound fits the perturbed clip.
+        keeps_sound: whether the source's sound still fits the perturbed clip.
         write_stream: writes the stream of the encoder that perturbs into a file, with `tick` and `seen` as `frames`;
             None without one.
         stores_stream: whether a stored video is that stream.
@@ -59,7 +59,7 @@ class PlannedClip:
 
 
 def realizations(recipe: VideoRecipe, source: CleanClip) -> Callable[[int | None], object]:
-    """Gives what is random in a frame of the video, or for None in the whole clip; None where nothing is."""
+    """A function that draws what is random in a frame of the video, or (given None) in the whole clip."""
     entry, whole = recipe.entry, source.whole
 
     def draw(frame: int | None) -> object:
@@ -69,5 +69,5 @@ def realizations(recipe: VideoRecipe, source: CleanClip) -> Callable[[int | None
         return entry.realization(generator, whole.num_frames, whole.height, whole.width)
 
     kept = cache(draw)
-    # Those of frames only of a kernel that has a `shape`: it draws a few numbers, never an array of a frame's size.
+    # Draws per frame are kept only where the kernel has a `shape`: it draws a few numbers, no array of a frame's size.
     return lambda frame: draw(frame) if frame is not None and entry.shape is None else kept(frame)

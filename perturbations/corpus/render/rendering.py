@@ -24,7 +24,7 @@ cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel 
 
 
 def planned_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
-    """All that is decided about a clip under a recipe. Raises `MediaError` where no frame is left of it."""
+    """The plan of a clip under a recipe. Raises `MediaError` where the recipe leaves no frame of the clip."""
     if recipe.entry.encodes:
         from perturbations.corpus.render.codec_clips import codec_clip  # loaded where a codec perturbs
 
@@ -57,7 +57,7 @@ def _pixel_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
         shape = entry.shape([*map(drawn, places)], whole.num_frames, source.height, source.width, **recipe.params)
     if shape.kept is not None:
         _check_length(recipe, len(shape.kept))
-        # The video is cut after it was perturbed, so what it lost moves all that follows.
+        # The video is cut after it was perturbed, so frames that it lost move all later frames.
         order = shape.kept[source.first : source.first + source.num_frames]
         _check_length(recipe, len(order))
 
@@ -105,7 +105,7 @@ def _clean_frames(
     tick: Tick,
     follower: Follower | None,
 ) -> Iterator[tuple[Frame, int, int]]:
-    """The clean frame of each perturbed one, by its position in the clip, and the time and place of that one."""
+    """For each perturbed frame: the clean frame with its position in the clip, the perturbed frame's time and place."""
     if order is None:
         for frame in ticking(source.frames(only if follower is None else follower.needed(only)), tick):
             if follower is not None:  # it sees each frame before the kernel does
@@ -137,7 +137,7 @@ def _temporal_clip(recipe: VideoRecipe, source: CleanClip) -> PlannedClip:
         return order
 
     full = order = order_by(entry.kernel)
-    # Where as many frames are stored as the authors' models read, it is those, which they do not sample uniformly.
+    # Where as many frames are stored as the authors' models read, store the same ones: their sampling is not uniform.
     if entry.sampled is not None and tiers.sampled(recipe.storage) == SAMPLED and not recipe.whole_videos:
         order = order_by(entry.sampled)
     is_aligned = recipe.guide_recipe is not None and recipe.guide_recipe.keeps_times

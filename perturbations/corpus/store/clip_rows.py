@@ -89,7 +89,7 @@ def expected_video(
 ) -> VideoRow:
     """The row of a perturbed clip, without the measured columns; with a stage and the reason where it cannot be made.
 
-    That is where the clip is not in its whole video, or the facts that a guided recipe needs of it are not known.
+    A clip cannot be made where its whole video lacks it, or where the facts that a guided recipe needs are not known.
     """
     cut: Cut | None = None
     facts: Facts | None = None

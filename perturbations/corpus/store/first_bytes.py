@@ -1,4 +1,4 @@
-"""A quick look at the files of clips: which cannot be read, and how large perturbed ones are."""
+"""A quick look at the files of clips: which cannot be read, and how large perturbed clips will be."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ BYTES_PER_PIXEL = {
 }
 """Bytes of a perturbed clip per stored pixel, by tier or profile: the mean of all scenarios on clips of MSR-VTT.
 
-A whole suite lies within a factor of 2 of it, noise above, blur and transmission below.
+A whole suite is within a factor of 2 of this mean; noise is above, blur and transmission are below.
 """
 
 _HEAD = 64
 _JPEG_SCAN, _JPEG_END = b"\xff\xda", b"\xff\xd9"
-"""Markers that no pixels contain: before a scan's, and at the end of a picture (ITU-T T.81, B.1.1)."""
+"""Markers that never occur in pixel data: before a scan, and at the end of a picture (ITU-T T.81, B.1.1)."""
 _TEXTS_OF_VIDEOS = (b"YUV4MPEG2", b"nut/multimedia")
 
 
 def unreadable(clips: Sequence[ListedClip]) -> dict[str, str]:
-    """Path -> why a file is no whole video, by its first bytes and its declared size. Others may be damaged too."""
+    """Path -> why a file is no whole video, by its first bytes and its declared size. Further files may be damaged."""
     there = {clip.path for clip in clips if clip.bytes is not None}  # others are not generated yet
     return {path: reason for path in sorted(there) if (reason := _problem(path))}
 

@@ -1,8 +1,8 @@
 """The finished items of a shard: their journal, their marker, and their tar.
 
 The journal has one line per item, written when it is finished, so that a killed job can resume: a hash of the line, the
-recipe's id, and as JSON what was measured of the item. Everything else is computed again, so that the row of a resumed
-item equals the row of an uninterrupted one. An item whose line is not as it was written is made again.
+recipe's id, and the measured values as JSON. Everything else is computed again, so that the row of a resumed
+item equals the row of an uninterrupted one. An item whose line was changed is made again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Measured = dict[str, Any]
 class ShardJournal:
     """The finished items of a shard, by recipe id.
 
-    The journals of all shards are read: an item may move to another shard when items are added or removed, or with
-    another `shard_size`. For the same reason, lines of other items are kept where a journal is written again.
+    The journals of all shards are read, because an item moves to another shard when items are added or removed, or when
+    `shard_size` changes. For the same reason, a journal that is written again keeps the lines of other items.
     """
 
     def __init__(self, path: Path, recipe_ids: Collection[str]) -> None:
@@ -38,14 +38,14 @@ class ShardJournal:
         others: list[str] = []
         storage.remove_leftovers([path])
         for journal in manifest_paths.journals_in(path.parent):
-            if storage.is_leftover(journal):  # another shard's, which is being written
+            if storage.is_leftover(journal):  # another shard's journal, which is being written
                 continue
             for recipe_id, measured in _entries(journal):
                 if recipe_id in recipe_ids:
                     self._finished[recipe_id] = json.loads(measured)
                 elif journal == path:
                     others.append(f"{recipe_id}{measured}")
-        if not self._finished:  # all are others' where the recipe is another one
+        if not self._finished:  # where the recipe changed, no line is of an expected item
             others = []
         own = [_text(recipe_id, finished) for recipe_id, finished in self._finished.items()]
         storage.write_journal(path, others + own)
@@ -62,11 +62,11 @@ class ShardJournal:
         return finished
 
     def __contains__(self, recipe_id: str) -> bool:
-        """Whether an item was finished, whatever became of its file."""
+        """Whether an item was finished, even if its file is gone."""
         return recipe_id in self._finished
 
     def forget(self, is_outdated: Callable[[Measured], bool]) -> None:
-        """Make finished items again that are not as they should be now."""
+        """Forget the finished items that are outdated, so that they are made again."""
         self._finished = {name: item for name, item in self._finished.items() if not is_outdated(item)}
 
     def add(self, recipe_id: str, finished: Measured) -> None:
@@ -79,7 +79,7 @@ class ShardJournal:
 
 
 def count(path: Path) -> int:
-    """The number of finished items of a journal, of a job that may be writing it; none where it cannot be read.
+    """The number of finished items in a journal, which a job may be writing; 0 where it cannot be read.
 
     An item that was made twice counts once. What was measured is not parsed: a run may have a million lines.
     """
@@ -89,7 +89,7 @@ def count(path: Path) -> int:
 
 
 def hashes(path: Path) -> set[str]:
-    """The SHA-256 of the files of a journal's items. Raises `OSError`."""
+    """The SHA-256 of the file of each item in a journal. Raises `OSError`."""
     return {str(json.loads(measured).get("sha256")) for _, measured in _entries(path)}
 
 
@@ -100,7 +100,7 @@ def forget(path: Path, recipe_ids: Collection[str]) -> None:
 
 
 def _entries(path: Path) -> Iterator[tuple[str, str]]:
-    """The recipe's id and the measured values of each line that is as it was written."""
+    """The recipe's id and the measured values of each undamaged line."""
     for text in storage.journal_lines(path):
         if text is not None:
             yield text[:DIGEST_LENGTH], text[DIGEST_LENGTH:]
@@ -114,10 +114,10 @@ def _text(recipe_id: str, finished: Measured) -> str:
 
 
 def marker_of(clips: Iterable[tuple[str | None, int | None]]) -> str:
-    """The text of a marker of clips, each its path and its bytes: the name and the size of each clip that is stored.
+    """The text of a marker: the name and the size of each stored clip. `clips` are paths with sizes in bytes.
 
-    A job writes its marker beside the clips: as an output of the job, so that a deleted folder is made again.
-    For clips in a tar it is the tar's index, `TAR/OFFSET/MEMBER`.
+    The marker is an output of the job and lies beside the clips, so that a deleted folder is made again.
+    For clips in a tar, the marker is the tar's index, `TAR/OFFSET/MEMBER`.
     """
     sizes = {tars.from_folder(path): size for path, size in clips if path is not None}
     return json.dumps(sizes, sort_keys=True, ensure_ascii=False) + "\n"
@@ -127,13 +127,13 @@ def marker_of(clips: Iterable[tuple[str | None, int | None]]) -> str:
 # bytes follow from its clips alone: members are sorted, and have no owner, no time and no mode of their own.
 
 _LONGEST_KEY = 90
-"""Bytes: with the longest extension, a name fits the header of a member (POSIX.1-1988, ustar)."""
+"""Bytes. A key of this length with the longest extension fits a member's header (POSIX.1-1988, ustar)."""
 
 
 def member_name(item_id: str, suffix: str) -> str:
-    """The name of a clip's member: as its file's, but WebDataset ends a key at the first dot, and it is shorter."""
+    """The name of a clip's member in a tar: as its file's name, but shorter, and with one dot (for WebDataset)."""
     key = storage.file_stem(item_id).replace(".", "%2E")
-    if len(key) >= _LONGEST_KEY:  # hashed keys have exactly this length: no other key may
+    if len(key) >= _LONGEST_KEY:  # only hashed keys may have exactly this length
         key = f"{key[: _LONGEST_KEY - 33]}~{storage.sha256_of(key.encode())[:32]}"
     return key + suffix
 
@@ -141,8 +141,8 @@ def member_name(item_id: str, suffix: str) -> str:
 def unpack(tar: Path, files: Mapping[str, Path]) -> None:
     """Put the members of a job's own tar where the job makes its files, and delete the tar.
 
-    `files` are the places by the members' names. Files that are there stay. Members behind damage are left out, and the
-    content of the others is the journal's to judge. Raises `OutputError`.
+    `files` are the places by the members' names. Existing files stay. Members behind damage are left out; the journal
+    checks the content of the others. Raises `OutputError`.
     """
     storage.remove_leftovers([tar])
     if tar.is_file():
@@ -152,7 +152,7 @@ def unpack(tar: Path, files: Mapping[str, Path]) -> None:
 
 
 def copy_members(tar: Path, files: Mapping[str, Path]) -> None:
-    """Copy members of a tar to their places, by their names, where no file is. Raises `OutputError`."""
+    """Copy members of a tar to their places where no file exists; `files` are places by names. Raises `OutputError`."""
     try:
         for name, offset, _ in tars.members(tar):
             target = files.get(name)
@@ -168,7 +168,7 @@ def copy_members(tar: Path, files: Mapping[str, Path]) -> None:
 def pack(tar: Path, rows: Sequence[VideoRow], files: Mapping[str, Path], suffix: str) -> list[VideoRow]:
     """Move the files of a job's complete clips into a tar, and return the rows with their places there.
 
-    `files` are the files by their members' names, `suffix` is what these end with. Without a clip there is no tar.
+    `files` are the files by their members' names, `suffix` is the ending of these names. Without clips there is no tar.
     Raises `OutputError`.
     """
     names = {row.item_id: member_name(row.item_id, suffix) for row in rows if row.path is not None}

@@ -29,13 +29,13 @@ _EXTENSIONS = {*(profile.extension for profile in _PROFILES), profiles.FRAMES_EX
 
 
 class CorpusParts:
-    """The parts of a suite on a collection in the tree `root`: those of the last plan, and those of plans before it.
+    """The parts of a suite on a collection in the tree `root`: of the last plan, and of earlier plans.
 
-    Nothing is of an earlier plan where nothing says what the last one was.
+    Without a record of the last plan, no part counts as one of an earlier plan.
 
     Attributes:
-        planned: the parts that the last plan has.
-        earlier: those of clips, severities, suites and shards that were taken out since.
+        planned: the parts in the last plan.
+        earlier: the parts of clips, severities, suites and shards that were removed since.
     """
 
     def __init__(self, root: Path, dataset: str, suite: str) -> None:
@@ -55,7 +55,7 @@ class CorpusParts:
         self.earlier = [part for part in every if part not in {*self.planned}]
 
     def _is_not_configured(self) -> bool:
-        """Whether `config.yaml`, changed after the parts were made, has the suite or the dataset no more."""
+        """Whether the suite or the dataset was removed from `config.yaml` after the parts were made."""
         parts = (self.root / manifest_paths.WORK / self.dataset / self.suite).glob("*/*/s*.*")
         latest = max((path.stat().st_mtime for path in parts), default=0.0)
         try:
@@ -72,7 +72,7 @@ class CorpusParts:
         return fields if kind in ("video_part", "clip_marker") else {}
 
     def _is_planned(self, path: Path) -> bool:
-        """Whether the last plan has the job of a part or a marker, or an evaluation has asked for it since."""
+        """Whether the last plan contains the job of a part or marker, or an evaluation has asked for it since."""
         fields = self._fields(path)
         scenario = f"{fields['perturbation']}/{fields['severity']}"
         is_asked = scenario in self._scenarios or path.stat().st_mtime > self._since
@@ -86,7 +86,7 @@ class CorpusParts:
                 yield from files.read_rows(part, VIDEOS)
 
     def untrue_markers(self) -> Iterator[Path]:
-        """The markers of planned parts that are not those of the parts' rows."""
+        """The markers of planned parts that contradict the rows of the parts."""
         for part in self.planned:
             marker = self.root / manifest_paths.at("clip_marker", **self._fields(part))
             with suppress(ManifestError, OSError):
@@ -95,9 +95,9 @@ class CorpusParts:
                     yield marker
 
     def unnamed_files(self, named: set[str]) -> Iterator[tuple[Path, bool]]:
-        """The files of its folder of clips that are not `named`, by paths from the root, nor named by a planned part.
+        """The files in the folder of clips that neither `named` (paths from the root) nor a planned part names.
 
-        Each with whether a job of the run wrote it. What a job that has not ended made is left out.
+        Each comes with whether a job of the run wrote it. Files of unfinished jobs are left out.
         """
         named = named.union(*map(_names_in, self.planned))
         by_earlier: set[str] = set().union(*map(_names_in, self.earlier))
@@ -118,13 +118,13 @@ class CorpusParts:
 
     @cached_property
     def _unfinished(self) -> set[str]:
-        """The planned scenarios that miss a part."""
+        """The planned scenarios without one of their parts."""
         there = {("/".join(part.parts[-3:-1]), part.stem) for part in self.planned}
         due = product(self._scenarios, self._shards)
         return {scenario for scenario, shard in due if (scenario, shard) not in there}
 
     def _is_of_a_job(self, path: Path, scenario: str) -> bool:
-        """Whether a file in the folder of a scenario has the name of a clip, or the content of one in a journal."""
+        """Whether a file in the folder of a scenario has a clip's name, or the content of a clip in a journal."""
         if any(path.name.removesuffix(end) in self._stems for end in _EXTENSIONS if path.name.endswith(end)):
             return True
         journals = manifest_paths.journals_in(self.root / manifest_paths.WORK / self.dataset / self.suite / scenario)
@@ -134,7 +134,7 @@ class CorpusParts:
 
     @cached_property
     def _stems(self) -> set[str]:
-        """What the names of stored clips begin with."""
+        """The beginnings of the names of stored clips."""
         folder = self.root / manifest_paths.folder("shard_list", dataset=self.dataset)
         with suppress(ManifestError, ValueError, TypeError):
             lists = clip_lists.read_folder(folder, ListedClip)
@@ -151,14 +151,14 @@ def _names_in(part: Path) -> set[str]:
 
 
 def damaged(work: Path) -> Iterator[tuple[Path, str]]:
-    """The parts, journals and markers of captions in a folder below `work` that are not what jobs wrote, and why."""
+    """The parts, journals and markers of captions in a folder below `work` that are damaged, and why."""
     for path in sorted(work.rglob("*")):
         if storage.is_leftover(path) or not path.is_file():
             continue
         tree = manifest_paths.in_tree(path, manifest_paths.WORK)
         kind, _ = (tree and manifest_paths.place_of(tree[1].as_posix())) or ("", {})
         folder, _ = (tree and manifest_paths.place_of(tree[1].parent.as_posix())) or ("", {})
-        if folder == "analysis_files":  # no manifests: a guide's own, whose hashes are in rows
+        if folder == "analysis_files":  # the files of guides, which are no manifests; rows hold their hashes
             continue
         try:
             if manifest_paths.is_manifest(path):
@@ -176,7 +176,7 @@ def damaged(work: Path) -> Iterator[tuple[Path, str]]:
 
 
 def is_true_text_marker(marker: Path) -> bool:
-    """Whether the parts of captions that a marker lists are there, and have the sizes that it says."""
+    """Whether the parts of captions that a marker lists exist and have the listed sizes."""
     try:
         sizes = json.loads(marker.read_text("utf-8"))
         return all((marker.parent / name).stat().st_size == size for name, size in sizes.items())

@@ -30,15 +30,15 @@ MEASURED_FRAMES = 12
 _KEPT_BYTES = 256 * 2**20
 
 
-def produce(
+def make_clip(
     recipe: VideoRecipe, source: CleanClip, target: Path, tick: Tick = no_tick, *, with_sound: bool = True
 ) -> Measured:
-    """Make one corpus entry in the recipe's storage tier and return what was measured of it.
+    """Make one clip of a corpus in the recipe's storage tier, and return its measured columns.
 
     `target` has the tier's extension and is written atomically. The stored file is decoded again, and its frames are
-    hashed and compared with the intended ones. A stored video has the source's sound, if `with_sound`, where the
-    perturbation changes no times.
-    Raises `MediaError` when the clip is the cause of a failure, and `OutputError` when the disk is.
+    hashed and compared with the intended ones. With `with_sound`, a stored video gets the source's sound, unless the
+    perturbation changes times. Raises `MediaError` when the clip is the cause of a failure, and `OutputError` when the
+    disk is the cause.
     """
     planned = planned_clip(recipe, source)
     compared = _Comparison(planned, tick)
@@ -58,7 +58,7 @@ def produce(
 
 
 def _store_frames(compared: _Comparison, target: Path, num_frames: int) -> dict[str, object]:
-    """Store a sample of the frames, and return what was measured of the file."""
+    """Store a sample of the frames, and return the file's measured columns."""
     from perturbations.media import framefile  # loaded in this tier alone
 
     planned = compared.planned
@@ -82,7 +82,7 @@ def _store_frames(compared: _Comparison, target: Path, num_frames: int) -> dict[
 
 
 def _store_video(compared: _Comparison, target: Path, profile: str, *, with_sound: bool) -> dict[str, object]:
-    """Store a video or a picture, and return what was measured of the file."""
+    """Store a video or a picture, and return the file's measured columns."""
     planned, tick = compared.planned, compared.tick
     settings = profiles.profile_named(profile)
     kept: list[Frame] = []
@@ -149,20 +149,20 @@ def frames_sha256(path: Path, tick: Tick = no_tick) -> str:
 
 
 def extension(recipe: VideoRecipe) -> str | None:
-    """The extension of a stored entry; None where nothing is stored."""
+    """The extension of a stored clip; None where nothing is stored."""
     if profile := recipe.storage.get("profile"):
         return profiles.profile_named(profile).extension
     return profiles.FRAMES_EXTENSION if tiers.sampled(recipe.storage) else None
 
 
 def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
-    """The file that an item of a recipe is stored in; None where nothing is stored."""
+    """The file that an item is stored in under a recipe; None where nothing is stored."""
     suffix = extension(recipe)
     return folder / (storage.file_stem(item_id) + suffix) if suffix else None
 
 
 class _Comparison:
-    """The frames of a perturbed clip, which are compared with the clean clip where evaluators sample both.
+    """Compares a perturbed clip with the clean clip, at the frames that evaluators sample.
 
     Nothing is compared where the perturbed frames have another size.
     """
@@ -170,7 +170,7 @@ class _Comparison:
     def __init__(self, planned: PlannedClip, tick: Tick) -> None:
         sampled = tiers.sampled(planned.recipe.storage) or MEASURED_FRAMES
         self.planned, self.tick = planned, tick
-        self._clean_of: dict[int, int] = {}  # place of a perturbed frame that is to be compared -> of the clean one
+        self._clean_of: dict[int, int] = {}  # place of a compared perturbed frame -> place of its clean frame
         self._clean: dict[int, Image] = {}
         if (planned.width, planned.height) == planned.source.size:
             clean = uniform_indices(sampled, planned.source.num_frames)
@@ -178,14 +178,14 @@ class _Comparison:
         self._distortion = Distortion(structural=True)
 
     def see(self, clean: Frame) -> None:
-        """Keep a clean frame that a perturbed one is to be compared with."""
+        """Keep a clean frame with which a perturbed frame will be compared."""
         if clean.position in self._clean_of.values():
             self._clean[clean.position] = clean.image
 
     def against_clean(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """Yield the frames, and compare each sampled one with the clean frame sampled at the same place.
+        """Yield the frames, and compare each sampled frame with the clean frame that is sampled at the same place.
 
-        Clean frames that were not seen when the last frame was made are decoded for this.
+        Clean frames that were not seen while the frames were made are decoded at the end.
         """
         waiting: deque[Frame] = deque()
         for frame in frames:
@@ -199,7 +199,7 @@ class _Comparison:
         self._compare(waiting)
 
     def _compare(self, waiting: deque[Frame]) -> None:
-        """Compare the first of these frames, as far as their clean ones are there."""
+        """Compare waiting frames from the first on, as long as their clean frames are known."""
         while waiting and self._clean_of[waiting[0].position] in self._clean:
             frame = waiting.popleft()
             position = self._clean_of.pop(frame.position)
@@ -209,7 +209,7 @@ class _Comparison:
 
     @property
     def columns(self) -> dict[str, float | None]:
-        """PSNR over all compared frames, and their mean SSIM; None where there was none."""
+        """PSNR over all compared frames, and their mean SSIM; None where no frame was compared."""
         return {"psnr_db": self._distortion.psnr_db, "ssim": self._distortion.ssim}
 
 

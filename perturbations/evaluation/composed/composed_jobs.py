@@ -1,4 +1,4 @@
-"""The runner of composed retrieval: the features of a scenario's clips and instructions, by a loaded model."""
+"""The runner of composed retrieval: a loaded model encodes the clips and instructions of each scenario."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _log = logging.getLogger("perturbations")
 class ComposedJob:
     """What the runs of a job share: the model, the split, the features of clean clips, and the ways to use queries.
 
-    `settings` are what else results depend on, for their column `settings`; `split_sha256` is a hash of the split's
-    manifests, whose words, distractors and galleries are in no column.
+    `settings` are all other settings that results depend on, for their column `settings`; `split_sha256` is a hash of
+    the split's manifests, whose words, distractors and galleries are in no column.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class ComposedJob:
         self._shared = [features, split_sha256, clips.ids, dict(settings), self.ways, run_journal.tools()]
 
     def evaluate(self, runs: Sequence[Run], journal: Path) -> tuple[list[ResultRow], list[RankRow]]:
-        """The rows of results and ranks of scenarios; those in the journals of its folder are not made again.
+        """The rows of results and ranks of scenarios; rows in the journals of its folder are not made again.
 
         Clips without features count as missing: they are in no gallery, and queries that lack their clip or all targets
-        are left out. Only what a perturbation changes is evaluated: not "text" where clips are perturbed, nor "visual"
-        where instructions are. Raises `ManifestError` where no query is left.
+        are left out. Strategies that a perturbation cannot change are left out: "text" where clips are perturbed,
+        "visual" where instructions are. Raises `ManifestError` where no query is left.
         """
         known, made = run_journal.Journal(journal), list[Finished]()
         for planned in runs:
@@ -94,8 +94,9 @@ class ComposedJob:
 
         Args:
             run: the scenario.
-            clips: features of the perturbed query clips; None: of the clean ones.
-            instructions: the accepted perturbed instructions by the queries' ids; None: the clean ones.
+            clips: features of the perturbed query clips; None: the clean clips are used.
+            instructions: the accepted perturbed instructions by the queries' ids; None: the clean instructions are
+                used.
             perturbed: the rows of the perturbed clips and instructions, for the backends that results name.
         """
         held = frozenset(() if clips is None else clips.ids)
@@ -136,7 +137,7 @@ class ComposedJob:
 
 
 def _perturbed(run: Run, split: Split) -> tuple[list[ClipRow] | None, list[TextRow] | None]:
-    """The rows of perturbed query clips, by their ids, and of perturbed instructions; None of clean ones."""
+    """The rows of perturbed query clips, by their ids, and of perturbed instructions; None where they are clean."""
     half, other = planned_runs.halves(run)
     clips: list[ClipRow] | None = None
     texts: list[TextRow] | None = None

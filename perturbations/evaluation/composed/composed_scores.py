@@ -37,7 +37,7 @@ from perturbations.retrieval.composed import AVERAGES
 _log = logging.getLogger("perturbations")
 
 _Case = tuple[ScenarioKey, ScoredModel, Split]
-"""A scenario, with the features and the queries of it."""
+"""A scenario with its features and its queries."""
 
 
 def scored(
@@ -61,8 +61,8 @@ def scored(
 
     The arguments are those of `perturb score`; without `texts`, `clips` holds similarities, of a model that has no
     feature of a query: they are scored as they are, and with the first stage's shortlists. Clips without features are
-    in no gallery, and queries that lack theirs, or all targets, count as missing. Raises `AnnotationError` for features
-    that are missing or do not fit, and `ConfigError` for unknown names.
+    in no gallery. Queries whose clip, or all of whose targets, have no features count as missing. Raises
+    `AnnotationError` for features that are missing or do not fit, and `ConfigError` for unknown names.
     """
     of_words: list[str] = []
     if texts is None:
@@ -112,7 +112,7 @@ def scored(
 
 
 def _present(split: Split, path: Path, clip_ids: Sequence[str]) -> Split:
-    """The split of the clips that have features; the whole one where that leaves no query, for the error about them."""
+    """The split without clips that have no features. If no query is left, the whole split, for the error about them."""
     part = manifests.restricted(split, frozenset(clip_ids), frozenset(query.query_id for query in split.queries))
     if not part.queries:
         return split
@@ -124,7 +124,7 @@ def _present(split: Split, path: Path, clip_ids: Sequence[str]) -> Split:
 
 
 def _given(name: str, split: Split, held: StoredFeatures, names: tuple[str, ...]) -> ScoredModel:
-    """A model of cross-attention by its similarities of queries, by their ids, with clips, by their names."""
+    """A model of cross-attention, from its similarities of queries (by id) with clips (by name)."""
     asking = feature_reading.rows_of_ids(held, [query.query_id for query in split.queries], "queries of the split")
     clips = [clip.clip_id for clip in split.pool]
     rows = feature_reading.rows_of_ids(StoredFeatures(held.path, names, asking.T), clips, "clips of the split").T
@@ -134,7 +134,7 @@ def _given(name: str, split: Split, held: StoredFeatures, names: tuple[str, ...]
 def _shortlisting(
     split: Split, last: ScoredModel, words: Sequence[str], first_stage: Sequence[str] | None, frames: PooledAs
 ) -> list[ScoredModel]:
-    """The model that makes shortlists for the last one, where there is one."""
+    """The model that makes shortlists for the last model, where there is such a model."""
     if not first_stage:
         return []
     name, *paths = first_stage
@@ -145,7 +145,7 @@ def _shortlisting(
 
 
 def _cases(split: Split, texts: FeatureSet, clips: FeatureSet, model: ScoredModel, frames: PooledAs) -> list[_Case]:
-    """What is perturbed: nothing, the queries' clips, or their instructions, with the features of those that there are.
+    """The scenarios: nothing, the queries' clips or their instructions are perturbed; with the features that are given.
 
     `texts` are by the text, perturbed instructions by the query's id; `clips` by name. Perturbed clips are queries'.
     """
@@ -167,7 +167,7 @@ def _cases(split: Split, texts: FeatureSet, clips: FeatureSet, model: ScoredMode
 
 
 def _words(split: Split, names: Sequence[str] | None) -> list[str]:
-    """The words that every query has."""
+    """The kinds of words that every query has."""
     complete = [name for name in WORDS if all(words_of(split, name))]
     if lacking := [name for name in names or () if name not in complete]:
         raise ConfigError(f"--words {lacking[0]}: some queries have none; the annotations have {', '.join(complete)}")
@@ -178,7 +178,7 @@ _IN_GALLERY: dict[str | None, bool | Literal["both"] | None] = {"true": True, "f
 
 
 def _galleries(split: Split, names: Sequence[str] | None, in_gallery: str | None) -> list[str]:
-    """The galleries of these names, which may end in `WITH_SOURCE`; without names, every one."""
+    """The galleries of these names, which may end in `WITH_SOURCE`; without names, every gallery."""
     known = (*split.galleries, *gallery_sets.NAMES)
     for name in names or ():
         if name.removesuffix(gallery_sets.WITH_SOURCE) not in known:

@@ -1,7 +1,7 @@
 """Rows of results of composed retrieval: every way to use a query, in every gallery, of one scenario.
 
-EgoCVR's first stage makes a shortlist that its second stage ranks by text: with two models the first makes it, and
-every strategy of a single stage is of each of them.
+EgoCVR's first stage makes a shortlist, which its second stage ranks by text. Of two models the first makes the
+shortlist; strategies of a single stage are evaluated for each model.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _AS_RELEASED = (
     *("global_rows", "global_distinct", "global_targets", "global_target_rows", "local_released"),
     *("global_official", "local_official", "candidates"),
 )
-"""Galleries in which a query without any target is a miss, as in the authors' code; in others it is left out."""
+"""Galleries in which a query without any target is a miss, as in the authors' code. Other galleries leave it out."""
 
 GIVEN = ("cross_attention", "two_stage_cross_attention")
-"""Strategies of similarities that a model gives as they are."""
+"""Strategies for a model that gives similarities instead of features."""
 STRATEGIES = ("text", "visual", "average", "two_stage", "two_stage_average")
-"""Strategies of features: what is compared of a query, in a whole gallery, or in another stage's shortlist."""
+"""Strategies for features: which half of a query is compared, in a whole gallery or in a first stage's shortlist."""
 _TWO_STAGE = "two_stage"
 
 KS = (1, 2, 3, 5, 10, 50, 100)
@@ -58,10 +58,10 @@ MAP_KS = (5, 10, 25, 50)
 """The k of mAP@k: TF-CoVR's."""
 
 _BY_ROWS = "global_target_rows"
-"""The gallery whose entries are rows: a repeated clip counts as often, and R@k is of the first target alone."""
+"""The gallery whose entries are rows: a repeated clip counts each time, and R@k counts the first target alone."""
 
 Ways = Mapping[str, Any]
-"""The ways to use queries, as `composed_plan.ways` gives them: the names of `galleries`, `strategies`, `words`,
+"""The ways to use queries, as `composed_runs.ways` gives them: the names of `galleries`, `strategies`, `words`,
 `averages` and `first_stage` (which halves of a query make shortlists), the number of clips in a `shortlist`, and
 `top_k`, how many clips that a query retrieved first are kept."""
 
@@ -71,10 +71,11 @@ class ScoredModel:
     """A model's features, as they are stored: no length is changed.
 
     Attributes:
-        name: what results call it.
+        name: its name in results.
         clips: float32, one row per row of the split's pool x D.
         texts: float32, one row per query x D, by `WORDS`; empty for a model of clips alone.
-        queries: the queries' clips, one row per query x D, where they differ from the gallery's, as perturbed ones do.
+        queries: features of the queries' clips, one row per query x D, where they differ from the gallery's: if
+            perturbed.
         similarities: queries x rows of the pool, of a model that has no feature of a query; its `clips` count for
             nothing.
     """
@@ -109,9 +110,9 @@ def pre_caption(text: str) -> str:
 def settings_of(models: Sequence[ScoredModel], ways: Ways) -> Iterator[dict[str, str]]:
     """Every setting that the models' features allow: the first model makes shortlists, the last one ranks them.
 
-    `model` names whose features rank, by the `strategy`; `words` and `average` are of a query's halves, `first` and
-    `half` of the model that makes the shortlist and what it compares. What a setting does not have is empty. Only
-    another model's shortlists are ranked by anything but text.
+    `model` is the model whose features rank, by the `strategy`; `words` and `average` say how a query's halves are
+    used, `first` and `half` which model makes the shortlist and by which half. A value that a setting does not have is
+    empty. Strategies other than text rank only shortlists of another model.
     """
     first, last = models[0], models[-1]
     for strategy in ways["strategies"]:
@@ -132,7 +133,7 @@ def settings_of(models: Sequence[ScoredModel], ways: Ways) -> Iterator[dict[str,
 
 
 def _compared(strategy: str) -> str:
-    """What a strategy's only or last stage compares: a half of a query, or "cross_attention"."""
+    """What the last (or only) stage of a strategy compares: a half of a query, or "cross_attention"."""
     return strategy.removeprefix(_TWO_STAGE).removeprefix("_") or "text"
 
 
@@ -165,12 +166,12 @@ def scenario_rows(
 
     Args:
         split: the queries, and the pool.
-        models: features; of two the first makes shortlists, and is called by its name alone.
+        models: their features. Of two models the first makes the shortlists, and results name it without its key.
         run: the scenario, of the last model.
         ways: which settings and galleries.
-        listed: queries of the whole split; those that do not count are missing.
-        settings: what else results depend on.
-        columns: further ones that all rows share.
+        listed: the number of queries in the whole split; queries that do not count are missing.
+        settings: all other settings that results depend on.
+        columns: further columns that all rows share.
 
     A query counts in galleries of at least two clips that hold a target, or that count without one. Random orders have
     a row beside each model where nothing is perturbed, and no ranks. A query whose targets were not retrieved ranks
@@ -243,10 +244,10 @@ def scenario_rows(
 
 
 class _QueryFigures:
-    """Of each query in a gallery: what it retrieved first, its average precisions, whether its own clip is before.
+    """For each query in a gallery: what it retrieved first, its average precisions, whether its own clip comes first.
 
     Attributes:
-        first: as the column `retrieved`, where that is kept.
+        first: the value of the column `retrieved`, where that is kept.
         precisions: by `MAP_KS`, float64 (queries, 4).
         source_first: whether the query's own clip outranks every target, bool (queries,).
     """
@@ -258,7 +259,7 @@ class _QueryFigures:
 
 
 def _candidates(split: Split, name: str) -> Sequence[NDArray[np.int32]]:
-    """The rows of each query's gallery, sorted, and each once but where entries are rows."""
+    """The rows of each query's gallery, sorted; each clip once, except in `_BY_ROWS`."""
     if is_global(name) and name.removesuffix(WITH_SOURCE) in NAMES:
         return _GlobalGallery(split, name)
     return [np.unique(np.asarray(rows, np.int32)) for rows in gallery(split, name)]
@@ -302,7 +303,7 @@ def _places(
     targets: Sequence[Sequence[int]],
     kept: Mapping[str, _QueryFigures],
 ) -> dict[str, NDArray[np.int64]]:
-    """The place of each query's best target by gallery; what else is known of each query is put to `kept`."""
+    """The place of each query's best target, by gallery; further figures of each query are added to `kept`."""
     by_name = {model.name: model for model in models}
 
     def scores_of(name: str, half: Any) -> Iterable[Any]:
@@ -324,7 +325,7 @@ def _places(
         is_target = np.isin(rows, targets[query]) if has_several or name.endswith(WITH_SOURCE) else None
         if has_several:
             num_targets = len({*split.queries[query].target_ids})
-            if not name.startswith(_BY_ROWS):  # the rows of its targets that are there, also outside of a shortlist
+            if not name.startswith(_BY_ROWS):  # the rows of its targets in the gallery, also outside of a shortlist
                 num_targets = int(np.isin(candidates[name][query], targets[query]).sum())
             kept[name].precisions[query] = average_precisions(scores, is_target, MAP_KS, num_targets)
         if name.endswith(WITH_SOURCE):

@@ -1,9 +1,9 @@
 """Features that a program computed, in files: read, matched by name, and written.
 
-An `.npz` holds `ids` (texts) and `features` (N x D, or N x frames x D), a `.pt` a dictionary of both, a `.safetensors`
-the tensor `features` with the ids as JSON in its metadata. A table, `.csv` or `.parquet`, has an id and a list per row.
-A tensor without ids has them in a CSV beside it, which has no features. EgoCVR's layout is such a pair, or a CSV
-`clip_name,clip_embeddings` or `text,text_embeddings`. No code of a file runs.
+An `.npz` holds `ids` (texts) and `features` (N x D, or N x frames x D), a `.pt` a dictionary with both keys, a
+`.safetensors` the tensor `features` with the ids as JSON in its metadata. A table, `.csv` or `.parquet`, has an id and
+a list per row. A tensor without ids has them in a CSV beside it, which has no features. EgoCVR's layout is such a pair,
+or a CSV `clip_name,clip_embeddings` or `text,text_embeddings`. Code in a file is never run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PooledAs = Literal["mean", "middle"]
 """The feature of a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
 
 _COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
-"""The columns of a table: what a row is of, and its features."""
+"""The columns of a table: an id, and its features."""
 
 _MOST_NUMBERS = 65_536  # of a feature
 _CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
@@ -40,9 +40,9 @@ _CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """Features, float32, ids x D; ids are of items, clips or captions, or the texts themselves. Or similarities.
+    """Features, float32, ids x D, or similarities. Ids name items, clips or captions, or are the texts themselves.
 
-    `path` is the file that they were read from; of computed ones it is `.`.
+    `path` is the file that holds them, `.` for computed features.
     """
 
     path: Path
@@ -50,22 +50,22 @@ class StoredFeatures:
     rows: NDArray[Any]
 
     def unique(self) -> StoredFeatures:
-        """Itself; raises `AnnotationError` where an id repeats."""
+        """These features; raises `AnnotationError` where an id repeats."""
         repeated = [name for name, rows in _places(self.ids).items() if len(rows) > 1]
         if repeated:
             raise AnnotationError(f"{self.path} has ids in two rows: {', '.join(map(short, repeated[:3]))}")
         return self
 
     def place(self, row: int) -> str:
-        """Where a row is, for a message."""
+        """The place of a row in its file, for a message."""
         return f"{self.path}, row {row:,} ({short(self.ids[row])})"
 
 
 def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
-    """The features of a file: a table with lists, or a tensor with its ids in it or in a CSV beside it.
+    """The features in a file: a table with lists, or a tensor whose ids are in the same file or in a CSV beside it.
 
-    A CSV of ids alone is read with the tensor beside it, as EgoCVR's code does. `frames` says which feature an item has
-    of several features. Raises `AnnotationError` that names the file and the row.
+    A CSV of ids alone is read with the tensor beside it, as EgoCVR's code does. `frames` says how several features of
+    an item become one. Raises `AnnotationError` that names the file and the row.
     """
     if not path.is_file():
         raise AnnotationError(f"{path}: no such file of features")
@@ -88,9 +88,9 @@ def read(path: Path, *, frames: PooledAs = "mean") -> StoredFeatures:
 
 
 def lists_ids(path: Path) -> bool:
-    """Whether a file is a CSV of ids without features, which may be those of a tensor beside it.
+    """Whether a file is a CSV of ids without features: they may belong to a tensor beside it.
 
-    It has no column of features, or one that its first row leaves empty.
+    Such a CSV has no column of features, or its first row leaves this column empty.
     """
     if path.suffix.lower() != ".csv":
         return False
@@ -105,13 +105,13 @@ def tensors_beside(path: Path) -> list[Path]:
 
 
 def write(path: Path, ids: Sequence[str], rows: Floats, encoder: str = "") -> None:
-    """Write an `.npz` of ids and their features, ids x D, and what encoded them, whole or not at all."""
+    """Write ids, their features (ids x D) and the name of their encoder as an `.npz`, atomically."""
     with storage.atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez(file, ids=np.asarray(ids, np.str_), features=np.asarray(rows, np.float32), encoder=np.str_(encoder))
 
 
 def encoder_of(path: Path) -> str:
-    """What encoded the features of an `.npz`; "" where that is not known."""
+    """The encoder of the features in an `.npz`; "" where it is not known."""
     try:
         with np.load(path, allow_pickle=False) as held:
             return str(held["encoder"])
@@ -148,8 +148,8 @@ def read_similarities(path: Path) -> tuple[StoredFeatures, tuple[str, ...]]:
 def rows_of_ids(features: StoredFeatures, ids: Sequence[str], what: str = "items") -> Floats:
     """The features of each id, such as a clip's name or a text: float32, ids x D.
 
-    Where an id is as often in the file as in `ids`, they belong to each other in their order; else its features
-    must be equal. Raises `AnnotationError` naming what is missing, or what has several features.
+    Where an id occurs as often in the file as in `ids`, its features are taken in their order; otherwise all features
+    of the id must be equal. Raises `AnnotationError`, which names ids without features, or with several.
     """
     held, wanted = _places(features.ids), _places(ids)
     if missing := [name for name in wanted if name not in held]:
@@ -187,7 +187,7 @@ _FORM = '. A row is an id and a list of numbers, such as one,"[0.1, 0.2]"'
 
 
 def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, Any]]:
-    """The place, the id and the list of each row, which a CSV has as text; without `lists` the list is empty."""
+    """The place, the id and the list of features of each row (text in a CSV); without `lists` the list is empty."""
     header = parsing.header(path)
     keys = [name for name in _COLUMNS if name in header]
     key = next((name for name in keys if _COLUMNS[name] in header), keys[0] if keys else None)
@@ -224,7 +224,7 @@ def _from_lists(path: Path) -> StoredFeatures:
 
 
 def _numbers(place: object, values: NDArray[Any]) -> Floats:
-    """Values as float32; those that it cannot hold become infinite. Raises `AnnotationError` for other types."""
+    """Values as float32; values out of its range become infinite. Raises `AnnotationError` for other types."""
     if values.dtype.kind not in "fiu":
         raise AnnotationError(f"{place}: values of type {values.dtype}, not numbers")
     with np.errstate(over="ignore"):
@@ -247,7 +247,7 @@ def _check_shape(place: object, shape: tuple[int, ...]) -> None:
 
 
 def _from_tensor(path: Path, named: Path) -> StoredFeatures:
-    """The features of a tensor, which was named itself, or by the CSV of its ids."""
+    """The features of a tensor. `named` is the file that the user named: the tensor, or the CSV of its ids."""
     try:
         listed, tensor = TENSORS[path.suffix.lower()](path)
         ids = _texts(listed, "ids")
@@ -282,11 +282,11 @@ def _unsound(path: Path, what: str, error: Exception) -> AnnotationError:
 
 
 _TEXTS = "np.array(ids, str), in a .pt as [str(name) for name in ids]"
-"""How ids are saved so that no code is with them."""
+"""How ids are saved without code."""
 
 
 def _texts(listed: Any, name: str) -> tuple[str, ...] | None:
-    """The ids of a file, a list or an array of texts; None where it has none. Raises ValueError for others."""
+    """The ids of a file: a list or an array of texts; None where it has no ids. Raises ValueError for other values."""
     if listed is None:
         return None
     texts = listed.tolist() if isinstance(listed, np.ndarray) else listed
@@ -296,7 +296,7 @@ def _texts(listed: Any, name: str) -> tuple[str, ...] | None:
 
 
 def _arrays(path: Path, *needed: str) -> dict[str, NDArray[Any]]:
-    """The arrays of an `.npz`: those needed, and `ids` where they are there. Raises ValueError."""
+    """The arrays of an `.npz`: the `needed` ones, and `ids` where it exists. Raises ValueError."""
     with np.load(path, allow_pickle=False) as held:
         if missing := [name for name in needed if name not in held]:
             raise ValueError(f"no array `{missing[0]}`, but {short(list(held))}")
@@ -338,7 +338,7 @@ def _safetensors(path: Path) -> tuple[Any, Any]:
 
 
 TENSORS = {".pt": _torch_file, ".npy": _npy, ".npz": _npz, ".safetensors": _safetensors}
-"""What reads each file of a tensor, which may have a CSV of ids beside it. Upper and lower case are the same."""
+"""The reader of each kind of tensor file, by its ending in any case. A CSV of ids may lie beside such a file."""
 
 SUFFIXES = (".csv", ".parquet", *TENSORS)
-"""What features are read from."""
+"""The endings of files that features are read from."""

@@ -35,7 +35,7 @@ from perturbations.evaluation.result_rows import (
     rows_of,
     run_of_named_model,
 )
-from perturbations.evaluation.result_sets import Blocks, measured, with_clean
+from perturbations.evaluation.result_sets import Blocks, result_of_scores, with_clean
 from perturbations.retrieval.scoring import cosines
 from perturbations.tta.methods import method_registry as methods_registry
 
@@ -44,7 +44,7 @@ _log = logging.getLogger("perturbations")
 _SHOWN = 3
 
 _FAR_BELOW, _SEVERAL = 10.0, 3
-"""Percent points of R@1, and queries: a clean result so far below a perturbed one is that of other rows."""
+"""Percent points of R@1, and queries: a clean result so far below a perturbed result must be of other rows."""
 
 _ENOUGH = 50
 """The number of queries and items from which chance can be told from a model."""
@@ -70,8 +70,8 @@ def scored(
 
     The arguments are those of `perturb score`; without a `gallery`, `queries` holds similarities. Without answers an
     item answers the query of its own id. A listed query without features, or without an answer in the gallery, counts
-    as missing. Raises `AnnotationError` for ids that repeat or that no answer lists, features of other widths, NaN and
-    rows of zeros, and `ConfigError` for a method that is unknown, learns, or lacks its bank.
+    as missing. Raises `AnnotationError` for ids that repeat, ids that no answer lists, features of other widths, NaN
+    and rows of zeros, and `ConfigError` for a method that is unknown, learns, or lacks its bank.
     """
     chosen = None if choices is None else feature_sets.read_answers(choices)
     warned = defaultdict[str, list[str]](list)
@@ -143,7 +143,7 @@ def scored(
                 about |= {"gallery": round(mean), "gallery_mean": mean}
             all_of = run, asking.ids, items.ids, blocks, targets, top_k
             try:
-                results = measured(*all_of, has_hubs=chosen is None, **about)
+                results = result_of_scores(*all_of, has_hubs=chosen is None, **about)
             except (ValueError, RuntimeError) as error:
                 raise AnnotationError(f"{' and '.join(map(str, paths))}: {error}") from error
             if planned.side == "none" and method == AS_IT_IS and chosen is None:
@@ -155,7 +155,7 @@ def scored(
 
 
 def _as_chance(ranks: Sequence[int], targets: Sequence[Sequence[int]], gallery: int) -> Iterator[str]:
-    """What to say of ranks that a random order would have."""
+    """A warning where ranks are no better than those of a random order."""
     recall = 100 * float(np.mean([rank <= 10 for rank in ranks]))
     answers = float(np.mean([len(own) for own in targets]))
     chance = 100 * (1 - max(0, 1 - 10 / gallery) ** answers)
@@ -167,7 +167,7 @@ def _as_chance(ranks: Sequence[int], targets: Sequence[Sequence[int]], gallery: 
 
 
 def _warn(rows: Sequence[ResultRow], warned: Mapping[str, list[str]]) -> None:
-    """Log what a user should know, one line per kind."""
+    """Log the warnings, one line per kind."""
     as_it_is = [row for row in rows if row.method == AS_IT_IS]
     order = [
         f"R@1 is {own.recall_at_1:.1f} clean, and {row.recall_at_1:.1f} under {row.suite}/{row.perturbation}: are the "
@@ -187,7 +187,7 @@ def _warn(rows: Sequence[ResultRow], warned: Mapping[str, list[str]]) -> None:
 def _cases(
     direction: DirectionName, sides: Sequence[Side] | None, queries: FeatureSet, gallery: FeatureSet
 ) -> Iterator[tuple[ScenarioKey, Path, Path]]:
-    """The scenarios of some sides with the files of their queries and gallery: of both sides those that suites declare.
+    """The scenarios of some sides with their files of queries and gallery; for both sides, what suites combine.
 
     A file of similarities has both sides. Where both are perturbed, captions have columns of their own. Raises
     `AnnotationError` where perturbed clips are the side of captions, or perturbed captions that of clips.
@@ -196,7 +196,7 @@ def _cases(
     sides = sides or (["query"] if given else ["query", "gallery"])
     if given and (len(sides) > 1 or "both" in sides):
         raise ConfigError("--similarities have one perturbed side: query or gallery")
-    turn = 1 if direction == "v2t" else -1  # what is of clips comes first
+    turn = 1 if direction == "v2t" else -1  # clips come first
     asking, answering = feature_sets.perturbed(queries), feature_sets.perturbed(gallery)
     pairs: list[tuple[str, ScenarioKey | None, ScenarioKey | None]] = [("none", None, None)]
     pairs += [("query", own, None) for own in asking if "query" in sides]
@@ -230,8 +230,8 @@ def _answered(
 ) -> tuple[StoredFeatures, list[list[int]]]:
     """The queries that have an answer among the items, and its places. Raises `AnnotationError` where none has.
 
-    `source` is the file that lists the queries. Of multiple choice the answer is one of the query's items, of which
-    none may be absent. What a user should know is put to `warned`.
+    `source` is the file that lists the queries. In multiple choice the answer is one of the query's items, and all of
+    these must be there. Warnings are added to `warned`.
     """
     place = {name: row for row, name in enumerate(items.ids)}
     if unknown := [name for name in held.ids if name not in listed]:
@@ -283,7 +283,7 @@ def _read(path: Path) -> StoredFeatures:
 
 
 def _in_order(path: Path) -> StoredFeatures:
-    """The features of a file by their ids, which is the order `LISTED`: some methods remember the queries before."""
+    """The features of a file, sorted by id (the order `LISTED`): some methods remember earlier queries."""
     held = _read(path)
     rows = sorted(range(len(held.ids)), key=held.ids.__getitem__)
     return replace(held, ids=tuple(held.ids[row] for row in rows), rows=held.rows[rows])
@@ -296,7 +296,7 @@ def _blocks(
     items: StoredFeatures,
     banks: Mapping[str, NDArray[np.float32]],
 ) -> Blocks:
-    """The similarities by a method, computed when they are taken."""
+    """The similarities by a method, block by block, computed when a block is taken."""
     if method == AS_IT_IS:
         yield from cosines(query.rows, items.rows)
         return
@@ -307,7 +307,7 @@ def _blocks(
 
 
 def _chosen(blocks: Blocks, choices: Sequence[Sequence[str]], gallery: Sequence[str]) -> Blocks:
-    """The scores of the items that each query chooses among; minus infinity of the others."""
+    """The scores, with minus infinity for items that a query does not choose among."""
     place = {name: column for column, name in enumerate(gallery)}
     for part, scores in blocks:
         chosen = np.full(scores.shape, -np.inf, np.result_type(scores, np.float32))

@@ -36,7 +36,7 @@ _ANSWERS = (("t2v",), ("v2t",))
 """Files of answers in a folder of features, as `perturb encode` writes them."""
 
 _NAMED = 3
-"""How many files that are left out a warning names."""
+"""How many of the ignored files a warning names."""
 
 _MIXES = {"mixed_severity": None, **{f"mixed_types_{share}": share for share in SHARES}}
 """The share of perturbed clips, by the name of a file."""
@@ -48,7 +48,7 @@ def medium_of(scenario: ScenarioKey) -> suite_registry.Medium:
 
 
 FeatureSet = Mapping[ScenarioKey | None, Path]
-"""The files of one side of a retrieval, by what they are perturbed by: the clean one by None."""
+"""The files of one side of a retrieval, by their scenario; None is the clean file."""
 
 
 def path_of(folder: Path, scenario: ScenarioKey | None) -> Path:
@@ -62,7 +62,7 @@ def path_of(folder: Path, scenario: ScenarioKey | None) -> Path:
 
 
 def located(path: Path) -> FeatureSet:
-    """The files of features at a path: one file, or a folder as `perturb encode` writes it.
+    """The feature files at a path: a single file, or a folder as `perturb encode` writes it.
 
     A CSV beside a tensor may list its ids. Other files are left out, with a warning that names them. Raises
     `AnnotationError` for a folder without a clean file, for unknown scenarios, and for two files of one scenario.
@@ -118,7 +118,7 @@ def perturbed(held: FeatureSet) -> dict[ScenarioKey, Path]:
 
 
 def combined(clips: Iterable[ScenarioKey], texts: Iterable[ScenarioKey]) -> list[tuple[ScenarioKey, ScenarioKey]]:
-    """The combinations of perturbed clips and perturbed captions that suites declare, as far as both are there."""
+    """The combinations of perturbed clips and perturbed captions that suites declare, where both are given."""
     highest = {(text.suite, text.perturbation): text for text in sorted(texts, key=lambda own: own.severity or 0)}
     of_clips = {*clips}
     pairs = []

@@ -34,19 +34,19 @@ _log = logging.getLogger("perturbations")
 
 _ABOUT_MODEL = "model_meta.json"
 _DIRECTIONS = {"V2T": "v2t", "I2T": "v2t", "T2V": "t2v", "T2I": "t2v"}
-"""Of the end of a task's name; other tasks are of no leaderboard here."""
+"""The direction, by the end of a task's name. Other tasks have no leaderboard here."""
 
 
 def is_mteb_result(path: Path) -> bool:
-    """Whether a path of results is a file of mteb."""
+    """Whether a path of results is a result file of mteb."""
     return path.suffix == ".json"
 
 
 def read(paths: Sequence[Path]) -> list[ResultRow]:
-    """The rows of tasks: of what mteb wrote as `results/MODEL/REVISION/TASK.json`; none of `model_meta.json` beside it.
+    """The rows of mteb's files `results/MODEL/REVISION/TASK.json`; `model_meta.json` beside them gives no rows.
 
-    A scenario that several tasks have with the same result, such as the clean one, is one row. Raises `ManifestError`
-    for another file, and for results of other tasks than those of `perturb export`.
+    A scenario that several tasks share with the same result, such as the clean scenario, is one row. Raises
+    `ManifestError` for another file, and for results of other tasks than those of `perturb export`.
     """
     rows: dict[tuple[object, ...], ResultRow] = {}
     for path in paths:

@@ -33,9 +33,9 @@ _BUFFERS = (".position_ids",)
 
 @dataclass(frozen=True)
 class LoadedBackbone:
-    """A model with what prepares its inputs, and the hash of its weights.
+    """A model, the functions that prepare its inputs, and the hash of its weights.
 
-    `num_frames` is how many frames its tower sees at once: 1 where it encodes each frame. `architecture` is that of
+    `num_frames` is how many frames its tower sees at once: 1 where it encodes each frame. `architecture` is the name of
     its vision tower, None where its configuration has no width or patch.
     """
 
@@ -97,7 +97,7 @@ def _architecture(described: PretrainedConfig) -> str | None:
 
 
 def check(backbone: LoadedBackbone) -> dict[str, object]:
-    """Encode two texts and two images; returns what was checked. Raises `ConfigError` for features that are not usable.
+    """Encode two texts and two images; returns a line about the check. Raises `ConfigError` for unusable features.
 
     Features that are NaN, or the same for different inputs, give recall at chance without an error.
     """
@@ -146,7 +146,7 @@ def load_encoder(
     file with a `state_dict`; keys `clip.*` and `pool_frames.*`.
 
     Raises `ConfigError` where files are missing, damaged or of another format, where weights are missing or
-    superfluous, and for xpool without a checkpoint that has its pooling.
+    superfluous, and for xpool where no checkpoint has the weights of its pooling.
     """
     return _encoder(find_checkpoint(pretrained, revision), pooling, checkpoint, device)
 
@@ -184,14 +184,14 @@ def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[s
 
 
 _HEADS = {"frame_position_embeddings", "transformerClip", "lstm_visual", "cross", "similarity_dense"}
-"""What CLIP4Clip's other ways to pool frames add to the weights (seqTransf, seqLSTM, tightTransf)."""
+"""The weights of CLIP4Clip's other ways to pool frames (seqTransf, seqLSTM, tightTransf)."""
 
 
 def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load all fine-tuned weights, under transformers' names or OpenAI's, into a model of transformers.
 
-    Raises `ConfigError`, before the model is changed, where they do not fit it, or are OpenAI's and it has another
-    activation than theirs.
+    Raises `ConfigError`, before the model is changed, where the weights do not fit the model, or where OpenAI's weights
+    meet a model with another activation.
     """
     if openai_names.are_openai(state):
         state = openai_names.renamed(state)

@@ -1,4 +1,4 @@
-"""CLIP's weights under the names of OpenAI's code, which CLIP4Clip's checkpoints have, as transformers names them."""
+"""Renames CLIP's weights from OpenAI's names (as in CLIP4Clip's checkpoints) to those of transformers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _IN_LAYERS = {
     ".mlp.c_proj.": ".mlp.fc2.",
 }
 _JOINED = ".attn.in_proj_"
-"""The projections of query, key and value are one matrix there, one below the other."""
+"""OpenAI's code keeps the projections of query, key and value in one matrix, one below the other."""
 
 
 def are_openai(names: Mapping[str, Tensor]) -> bool:

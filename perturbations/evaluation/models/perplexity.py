@@ -15,8 +15,9 @@ OUTLIER = 500.0
 def of_rows(rows: Iterable[TextRow], perplexity: Callable[[str], float | None]) -> pd.DataFrame:
     """The perplexities of manifests of perturbed captions; each different text is measured once.
 
-    A row for the captions as they were ("original", severity 0), and one for each perturbation and severity: how many
-    `captions` have a perplexity, its `mean`, the share `above` `OUTLIER`, and the `mean_below` of the others.
+    There is a row for the clean captions ("original", severity 0), and a row for each perturbation and severity: how
+    many `captions` have a perplexity, its `mean`, the share `above` `OUTLIER`, and the mean of the others,
+    `mean_below`.
     """
     names = ["perturbation", "severity", "caption_id", "source_text", "text"]
     perturbed = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)

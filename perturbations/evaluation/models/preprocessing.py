@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TokenizedTexts:
-    """How texts become token ids: by a tokenizer of transformers, or what has its interface.
+    """How texts become token ids: by a tokenizer of transformers, or an object with its interface.
 
     With `full_length` every text is padded to the maximum length, and the padding is not masked, as SigLIP was trained.
     """
@@ -51,7 +51,7 @@ class TokenizedTexts:
         return sum(len(own) > self.most_tokens for own in ids)
 
     def same_inputs(self, pairs: Sequence[tuple[str, str]]) -> int:
-        """How many pairs of different texts are one to the model: they differ behind its last token, or in capitals."""
+        """How many pairs of different texts are equal to the model: they differ after its last token, or in case."""
         different = [pair for pair in pairs if pair[0] != pair[1]]
         if not different:
             return 0
@@ -67,8 +67,8 @@ _PROBED = 64
 def read_texts(checkpoint: Checkpoint, declared: Backbone, config: PreTrainedConfig) -> TokenizedTexts:
     """The tokenizer of a model's folder; `declared` is its architecture, `config` that of its text tower.
 
-    Raises `ConfigError` when it is missing, is empty, has ids that the model has no embedding for, or lacks the token
-    that the model reads.
+    Raises `ConfigError` when the tokenizer is missing, is empty, has ids without an embedding in the model, or lacks
+    the token that the model reads.
     """
     if not any((checkpoint.folder / name).is_file() for name in _TOKENIZER_FILES):
         raise _unfit(checkpoint, f"it holds no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
@@ -117,7 +117,7 @@ def _check_ends(
     """Refuse ids without the token whose output is the text's feature."""
     if declared.reads == "end":
         end = _whole(checkpoint, config, "eos_token_id")
-        # transformers reads the largest id where the configuration says 2, as those of OpenAI's models do.
+        # Where the configuration says 2, as OpenAI's do, transformers reads the output at the largest id.
         if (end == 2 and ids[-1] != max(ids)) or (end != 2 and end not in ids):
             raise _unfit(checkpoint, f"its tokenizer does not end a text with the token that the model reads ({end})")
     elif declared.reads == "first" and ids[0] not in special:
@@ -155,7 +155,7 @@ class Images:
         return frames.resized(stack, self.size, crop=self.crop, resample=self.resample)
 
     def batch(self, pixels: frames.Pixels) -> ByteFrames:
-        """uint8 B x T x 3 x S x S as a batch, which becomes the model's input where the model is."""
+        """uint8 B x T x 3 x S x S as a batch, which becomes the model's input on the model's device."""
         return ByteFrames(torch.from_numpy(pixels), self.mean, self.std)
 
 
@@ -166,7 +166,7 @@ _FILTERS: Mapping[object, Literal["bicubic", "bilinear"]] = {2: "bilinear", 3: "
 def read_images(checkpoint: Checkpoint, config: PreTrainedConfig) -> Images:
     """The image processor of a model's folder; `config` is that of its image tower.
 
-    Raises `ConfigError` when it is missing, has steps that are not supported, or another size than the model.
+    Raises `ConfigError` when the processor is missing, has unsupported steps, or another image size than the model.
     """
     settings = _image_settings(checkpoint)
     for step in ("do_resize", "do_rescale"):

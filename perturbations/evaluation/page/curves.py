@@ -1,6 +1,6 @@
 """Figures as SVG: the loss under each perturbation as bars, and R@1 against severity as curves, a plot per category.
 
-Each is drawn twice, for wide and for narrow screens, as its letters shrink with it.
+Each figure is drawn twice, for wide and for narrow screens, because its letters shrink with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from perturbations.tta.methods.method_registry import baseline
 
 _COLOURS = ("#1b1d21", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07a00", "#6b4ba1", "#8b929c")
 _MARKERS = "so^DvPX<*"
-"""Nine of each, of Okabe's and Ito's colours, dark enough on white."""
+"""Nine colours (Okabe's and Ito's, dark enough on white) and nine markers."""
 _DASHES = ("-", "--", ":", "-.", (0, (8, 2)), (0, (5, 1.5, 1, 1.5, 1, 1.5)))
 _MOST = 12  # lines that are told apart
 _OTHER: dict[str, Any] = {"color": "#d3d6dc", "linewidth": 0.8, "zorder": 1}
@@ -51,7 +51,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def of_models(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[Figure]:
-    """The figure of a retrieval: R@1 of each model and method against severity; none where nothing is perturbed."""
+    """The figure of a retrieval: R@1 of each model and method against severity; empty where nothing is perturbed."""
     frame = pd.DataFrame(
         [row for scores in models for row in _points(scores, scores.perturbed(choice.suite, choice.side))],
         columns=["model", "plot", "method", "x", "value"],
@@ -68,7 +68,7 @@ def of_models(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[Fig
 
 
 def losses_of(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[Figure]:
-    """The figure of the loss of each model, as it is, under each perturbation; none for a single perturbation."""
+    """The figure of each model's loss without adaptation under each perturbation; empty for a single perturbation."""
     frame = pd.DataFrame(
         [row for scores in models for row in _losses(scores, scores.perturbed(choice.suite, choice.side))],
         columns=["model", "name", "loss", "low", "high"],
@@ -87,7 +87,7 @@ def losses_of(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[Fig
 
 
 def _losses(scores: Scores, scenarios: pd.DataFrame) -> Iterator[tuple[str, str, float, float, float]]:
-    """What a model as it is loses: model, perturbation, loss, and the ends of its interval, which may be NaN."""
+    """The losses of models without adaptation: model, perturbation, loss, and the ends of its interval or NaN."""
     for name, own in scenarios.groupby("name", sort=False):
         loss = scores.loss(scores.reference, mean_of(own))
         if loss[0] == loss[0]:
@@ -95,7 +95,7 @@ def _losses(scores: Scores, scenarios: pd.DataFrame) -> Iterator[tuple[str, str,
 
 
 def _bars(frame: pd.DataFrame, names: Sequence[str], wide: float) -> str:
-    """The SVG of the rows of `_losses`: the perturbations from below, and of each a bar per model."""
+    """The SVG of the rows of `_losses`: perturbations from bottom to top, each with a bar per model."""
     models = list(dict.fromkeys(frame["model"]))
     columns, thick = _columns(models, wide), 0.8 / len(models)
     tall = 0.6 + len(names) * max(0.2, 0.14 * len(models)) + 0.16 * -(-len(models) // columns)
@@ -141,7 +141,7 @@ def _columns(labels: Iterable[str], wide: float) -> int:
 
 
 def _legend(name: str) -> str:
-    """A name of the legend. It begins with a space where matplotlib would leave it out, as it begins with "_"."""
+    """A name in the legend. A space is put before a name that begins with "_": matplotlib would leave it out."""
     return shown.line(f" {name}" if name.startswith("_") else name)
 
 
@@ -155,7 +155,7 @@ def _svg(figure: Any) -> str:
 
 
 def _points(scores: Scores, scenarios: pd.DataFrame) -> Iterator[tuple[str, str, str, int, float]]:
-    """R@1 of a model by severity, 0 the clean one, of each category and of all: model, plot, method, x and value."""
+    """R@1 of a model by severity (0: clean), for each category and for all: model, plot, method, x and value."""
     plots = {str(category): own for category, own in scenarios.groupby("category", sort=False)}
     for plot, members in (plots | {"all": scenarios} if len(plots) > 1 else plots).items():
         of_severities = members.groupby(members["severity"].fillna(0).astype(int))
@@ -169,7 +169,7 @@ def _points(scores: Scores, scenarios: pd.DataFrame) -> Iterator[tuple[str, str,
 
 
 def _drawn(frame: pd.DataFrame, wide: float) -> str:
-    """The SVG of the rows of `_points`: a line of its own look per method and model; of many methods some are grey."""
+    """The SVG of the rows of `_points`: each method and model has a look of its own; of many methods some are grey."""
     names, models = (list(dict.fromkeys(frame[name])) for name in ("plot", "model"))
     methods = _told_apart(frame, min(len(_COLOURS), max(2, _MOST // len(models))))
     across = min(len(names), _ACROSS if wide == _WIDE else 1)
@@ -201,8 +201,8 @@ def _drawn(frame: pd.DataFrame, wide: float) -> str:
 def _look(model: int, method: int, *, is_single: bool) -> dict[str, Any]:
     """Colour, marker and dashes of a line, which no line of another model or method has.
 
-    A method has its colour, and a model its dashes; models beyond those dashes have other markers. Of a single method
-    two colours alternate.
+    Each method has a colour, and each model dashes; where dashes run out, models have other markers. With a single
+    method, two colours alternate.
     """
     if is_single:
         block, place = divmod(model, 2 * len(_DASHES))
@@ -217,7 +217,7 @@ def _look(model: int, method: int, *, is_single: bool) -> dict[str, Any]:
 
 
 def _told_apart(frame: pd.DataFrame, most: int) -> list[str]:
-    """The methods whose lines have looks of their own: the model as it is, and the best that answer each batch."""
+    """The methods whose lines have looks of their own: no adaptation, and the best that answer batch by batch."""
     means = frame.groupby("method")["value"].mean()
     plain = baseline().name
     best = sorted(means.index, key=lambda name: (name != plain, needs_all_queries(name), -means[name]))

@@ -21,11 +21,11 @@ DIRECTIONS = {
 SIDES = {"query": "queries perturbed", "gallery": "gallery perturbed", "both": "both perturbed"}
 _SIDES = (*SIDES, "none")
 _HASH = re.compile("-[0-9a-f]{8}(?=@|$)")
-"""That of a configured model's key, before a composed gallery's name; a name that a user gives has none."""
+"""The hash in a configured model's key, before a composed gallery's name; a name that a user gives has no hash."""
 
 
 class RetrievalChoice(NamedTuple):
-    """What a leaderboard is of: side "none" and suite "" where nothing is perturbed, a gallery of composed queries."""
+    """The retrieval of a leaderboard: side "none", suite "" where nothing is perturbed; a composed gallery's name."""
 
     direction: str
     side: str
@@ -33,7 +33,7 @@ class RetrievalChoice(NamedTuple):
     gallery: str = ""
 
     def title(self, dataset: str) -> str:
-        """The words of a caption."""
+        """The words for a table's caption."""
         return titled(dataset, DIRECTIONS[self.direction], self.gallery, SIDES.get(self.side, ""), self.suite)
 
 
@@ -48,14 +48,14 @@ def retrievals_of(rows: pd.DataFrame) -> list[RetrievalChoice]:
 
 
 def declared_by(suite: str) -> Sequence[suite_registry.Perturbation]:
-    """The perturbations of a suite in the paper's order; none for results of a suite that is no longer there."""
+    """The perturbations of a suite in the paper's order; empty for a suite that no longer exists."""
     return suite_registry.suites()[suite].perturbations if suite in suite_registry.suites() else ()
 
 
 def label(suite: str, name: str, backend: str | None) -> str:
-    """A perturbation's name in tables: marked where stand-ins made what no paper's numbers compare with.
+    """A perturbation's name in tables: marked where stand-ins made it, so that it does not compare with papers.
 
-    `backend` is that of a row of results.
+    `backend` is the column of a row of results.
     """
     makers = set(backends_of(backend).get("captions", "").split(" + "))
     departs = any(entry.not_comparable for entry in declared_by(suite) if entry.name == name)
@@ -76,7 +76,7 @@ def model_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 def setting_of(method: str, label: object) -> str:
-    """The name of a method's setting: the method's own, and behind a colon the label where it is not the title."""
+    """The name of a method's setting: the method's name, and after a colon the label where it is not the title."""
     usual = methods.title_of(method), methods.baseline().name
     return f"{method}:{label}" if isinstance(label, str) and label != usual[0] and method != usual[1] else method
 
@@ -101,10 +101,9 @@ def severities_text(severities: Sequence[int]) -> str:
 
 
 def row_names(pairs: Iterable[tuple[str, str]]) -> tuple[str, list[str]]:
-    """Of rows of models and methods what they are, and the name of each.
+    """For rows of models and methods: what they are, and the name of each row.
 
-    Models are named where there are several, and where nothing but the models as they are was run; methods, where
-    anything else was.
+    Models are named where there are several, and where no method was run; methods are named where one was run.
     """
     known = list(pairs)
     adapted = any(method != methods.baseline().name for _, method in known)
@@ -131,5 +130,5 @@ def _place(name: str) -> tuple[int, str, list[str | float]]:
 
 
 def titled(*words: str) -> str:
-    """The words that there are, with commas."""
+    """The words that are not empty, with commas."""
     return ", ".join(filter(None, words))

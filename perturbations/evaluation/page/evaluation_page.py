@@ -1,6 +1,6 @@
 """The report: one HTML page of the results, with the papers' tables and figures, and a folder of its tables as files.
 
-The page loads no other file, and is identical for identical manifests. It links to the files.
+The page loads no other file, and is identical for identical manifests. It links to its tables' files.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def write(
     for rows, of_directions in scoring.of_datasets(frame, query_ranks.read_ranks(ranks)):
         for choice in retrievals_of(rows):
             models = of_directions[choice.direction]
-            # Numbers of composed queries in other galleries do not compare.
+            # Results of composed queries in different galleries are not compared.
             galleries = [str(own.rows["gallery_name"].iloc[0]) * (own.direction == "composed") for own in models]
             for gallery in dict.fromkeys(galleries):
                 same = [own for own, name in zip(models, galleries, strict=True) if name == gallery]
@@ -105,7 +105,7 @@ def write(
         summary="" if answers and frame.empty else _summary(frame),
         banner=_banner(frame),
         sections=every,
-        guides=[],  # those that a table before has
+        guides=[],  # rows that an earlier table has
         forms={ending: title for ending, (title, _) in FORMS.items()},
         folder=quote(folder.name),
         csv=f"{quote(folder.name)}/{CSV_NAME}",
@@ -163,7 +163,7 @@ def _summary(frame: pd.DataFrame) -> str:
 
 
 def _banner(frame: pd.DataFrame) -> list[str]:
-    """What cannot be compared with published numbers: stand-ins of models, and other severities, by role."""
+    """What cannot be compared with published numbers: stand-ins of models, by role, and other severities."""
     offline: dict[str, set[str]] = {}
     for backend in frame["backend"].dropna().unique():
         for role, maker in backends_of(backend).items():

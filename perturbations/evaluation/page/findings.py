@@ -1,4 +1,4 @@
-"""What the results of a model show, in words: its loss, the perturbations that cost most, and the best methods."""
+"""What the results of a model show, in words: its loss, the most harmful perturbations, and the best methods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _R1 = "recall_at_1"
 
 
 def findings_of(scores: Scores, board: pd.DataFrame, suite: str) -> Iterator[str]:
-    """What a model as it is loses, under what most and least, and which methods change it."""
+    """A model's loss without adaptation, the perturbations with most and least loss, and what methods change."""
     reference = scores.reference
     is_plain = reference == methods.baseline().name
     clean = scores.estimate(_R1, reference, scores.clean)[0]
@@ -61,7 +61,7 @@ def _under(scores: Scores, board: pd.DataFrame, suite: str, perturbed: float, cl
 
 
 def _of_methods(scores: Scores, column: pd.Series, baseline: Estimate) -> Iterator[str]:
-    """The best method, and which differ significantly from the model as it is."""
+    """The best method, and the methods that differ significantly from the model without adaptation."""
     plain = methods.baseline()
     names = [name for name in scores.methods if name != plain.name and not needs_all_queries(name)]
     changes = {name: scores.estimate(_R1, name, column) - baseline for name in names}

@@ -33,7 +33,7 @@ METRICS = {
     "median_rank": "median rank",
     "hub_skewness": "Hubness (skewness of the k-occurrence)",
 }
-"""The metrics of leaderboards; R@2 and R@3 are of composed retrieval, whose galleries are small."""
+"""The metrics of leaderboards; R@2 and R@3 are for composed retrieval, whose galleries are small."""
 _LOWER = ("median_rank", "hub_skewness")
 """The metrics whose lowest value is the best."""
 NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
@@ -44,7 +44,7 @@ _WITH_LOSS = (*RECALLS, "rsum")
 """The metrics whose clean result over the same queries is known."""
 _LOSS = "loss"
 _BRIEF = ("clean", "mean", _LOSS)
-"""The columns whose changes, intervals and deviations the page shows; the CSV has those of all."""
+"""The columns whose changes, intervals and deviations the page shows; the CSV shows them for all columns."""
 _R1 = "recall_at_1"
 
 _GUIDE = """\
@@ -61,11 +61,11 @@ Methods adapt the encoder of the queries; a perturbed gallery is encoded by the 
 """How to read each leaderboard."""
 
 _Columns = Mapping[tuple[str, str], Sequence[pd.Series]]
-"""By group and name of a column, of each model the weights of the scenarios that it is the mean of."""
+"""By group and name of a column: for each model, the weights of the scenarios in its mean."""
 
 
 def of_retrieval(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[PagePart]:
-    """The leaderboard of R@1 between sentences; folded, other metrics and mixed videos; for the CSV, scenarios."""
+    """The leaderboard of R@1 with sentences; other metrics and mixed videos, folded; for the CSV, single scenarios."""
     boards = [scores.perturbed(choice.suite, choice.side) for scores in models]
     where = choice.title(models[0].dataset)
     at = titled(where, _severities(pd.concat(boards)))
@@ -94,7 +94,7 @@ def of_retrieval(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[
 
 
 def _columns(models: Sequence[Scores], boards: Sequence[pd.DataFrame], by: list[str]) -> _Columns:
-    """A column per group and name, the mean over its scenarios; those of a group are side by side."""
+    """A column per group and name, the mean over its scenarios; the columns of a group are side by side."""
     members = [{key: mean_of(part) for key, part in own.groupby(by, sort=False)} for own in boards]
     names = list(dict.fromkeys((str(group), str(name)) for own in members for group, name in own))
     groups = [group for group, _ in names]
@@ -149,7 +149,7 @@ def _table(
 def _note(
     models: Sequence[Scores], boards: Sequence[pd.DataFrame], rows: Sequence[tuple[Scores, str]], table: pd.DataFrame
 ) -> Iterator[str]:
-    """What a table has of its own: who changes nothing, who is not marked, and how many queries and items there are."""
+    """The note of a table: the methods that change nothing or are not marked, and the numbers of queries and items."""
     if same := _without_effect(rows, table):
         equal = "equals" if len(same) == 1 else "equal"
         yield f'{method_labels(same)} {equal} "{methods.baseline().title}" in every column.'
@@ -166,7 +166,7 @@ def _note(
 
 
 def _without_effect(rows: Sequence[tuple[Scores, str]], table: pd.DataFrame) -> list[str]:
-    """The methods that, of every model that has them and the baseline, have no change in any column."""
+    """The methods that change no column of any model that was run with them and with the baseline."""
     baseline = methods.baseline().name
     cells = zip(rows, table.itertuples(index=False, name=None), strict=True)
     known = [(method, line) for (scores, method), line in cells if scores.reference == baseline != method]
@@ -175,10 +175,10 @@ def _without_effect(rows: Sequence[tuple[Scores, str]], table: pd.DataFrame) -> 
 
 
 def _compared(models: Sequence[Scores], columns: Sequence[pd.Series], metric: str) -> list[Cell]:
-    """The cells of a column: of each model's methods the value, its change against the baseline, and the interval.
+    """The cells of a column: for each model and method the value, its change against the baseline, and the interval.
 
     The best of all models and methods is marked where all of them are paired: their resamples are of the same queries.
-    What changes nothing has no change.
+    A method that changes nothing has an empty change.
     """
     baseline, form = methods.baseline().name, _form_of(metric)
     cells: list[Cell] = []
@@ -244,7 +244,7 @@ def _severities(scenarios: pd.DataFrame) -> str:
 
 
 def _counted(models: Sequence[Scores], boards: Sequence[pd.DataFrame]) -> list[str]:
-    """The numbers of queries, missing queries and gallery items of scenarios, of all where there are none.
+    """The numbers of queries, missing queries and gallery items of the given scenarios, or of all.
 
     Each is a number, or the least and the greatest of several.
     """

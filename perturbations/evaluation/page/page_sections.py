@@ -1,4 +1,4 @@
-"""The page's other sections: hubs, which are retrieved too often, cost, examples, what corpora hold, provenance."""
+"""The page's other sections: hubs, which are retrieved too often, costs, examples, contents of corpora, provenance."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def hubs(models: Sequence[Scores], choice: RetrievalChoice) -> Iterator[PageTabl
     measures = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
     suite = choice.suite or "clean"
     rows, are_alike = _rows_of(models, lambda own: (own["side"] == choice.side) & (own["suite"] == suite))
-    # It is not of given features.
+    # Given features have no such measure.
     if rows["hub_skewness"].notna().any() and rows["gallery"].max() > HUB_K:
         what = "mean over perturbed scenarios" if choice.suite else "clean queries"
         caption = f"{choice.title(models[0].dataset)}: hubness of the k-occurrence, k = {HUB_K}, {what}"
@@ -86,7 +86,7 @@ def costs(models: Sequence[Scores]) -> Iterator[PageTable]:
 
 
 def _rows_of(models: Sequence[Scores], chosen: Callable[[pd.DataFrame], pd.Series]) -> tuple[pd.DataFrame, bool]:
-    """The rows of the scenarios that are `chosen`, and whether the models that have some are paired."""
+    """The rows of the `chosen` scenarios, and whether the models with such rows are paired."""
     columns = [own[chosen(own)] for own in (scores.scenarios for scores in models)]
     present = [(scores, own) for scores, own in zip(models, columns, strict=True) if len(own)]
     rows = pd.concat([scores.rows[chosen(scores.rows)] for scores in models])
@@ -94,7 +94,7 @@ def _rows_of(models: Sequence[Scores], chosen: Callable[[pd.DataFrame], pd.Serie
 
 
 def _of_methods(caption: str, values: pd.DataFrame, compared: pd.DataFrame) -> PageTable:
-    """A table of rows of models and methods. The least of each column of those that are `compared` is marked."""
+    """A table of rows of models and methods. In the `compared` columns, the lowest value is marked."""
     corner, names = row_names(values.index)
     compared = compared.reindex(values.index)
     cells = {}
@@ -141,7 +141,7 @@ def composed(frame: pd.DataFrame) -> Section:
 
 
 _EXAMPLES, _RETRIEVED = 8, 3
-"""How many composed queries are shown, and how many clips that each retrieved first."""
+"""How many composed queries are shown, and how many of the clips that each query retrieved first."""
 
 
 def examples(frame: pd.DataFrame, ranks: Sequence[Path], queries: Sequence[Path]) -> Section:
@@ -154,7 +154,7 @@ def examples(frame: pd.DataFrame, ranks: Sequence[Path], queries: Sequence[Path]
     for path in queries if ranks else ():
         names = ("dataset", "query_id", "clip_id", "instruction", "targets")
         asked = files.read_columns(path, *names).to_pandas().set_index("query_id")
-        of_several = rows["dataset"].nunique() > 1  # the name of one may be another one's of its results
+        of_several = rows["dataset"].nunique() > 1  # a single dataset may have another name in its results
         of_dataset = rows[rows["dataset"].isin(asked["dataset"])] if of_several else rows
         if len(of_dataset):
             parts.append(_examples(of_dataset, asked, path, ranks))
@@ -162,7 +162,7 @@ def examples(frame: pd.DataFrame, ranks: Sequence[Path], queries: Sequence[Path]
 
 
 def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequence[Path]) -> PageTable:
-    """The table of one dataset: of the queries `asked` some that have ranks, evenly spread by id."""
+    """The table of one dataset: a few of the `asked` queries that have ranks, evenly spread by id."""
     best = rows.iloc[int(rows["recall_at_1"].to_numpy().argmax())]
     names = ("dataset", "model_key", "method", "label", "seed", "side")
     filters = [(name, "==", best[name]) for name in names if pd.notna(best[name])]
@@ -174,7 +174,7 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
     narrations = dict(zip(pool["clip_id"], pool["narration"], strict=True))
 
     def clip(name: str) -> str:
-        """A clip by what happens in it, and its name."""
+        """A clip: what happens in it, and its name."""
         return f"{narrations[name]} ({name})" if narrations.get(name) else name
 
     targets = [list(dict.fromkeys(json.loads(text))) for text in known["targets"]]
@@ -198,7 +198,7 @@ def _examples(rows: pd.DataFrame, asked: pd.DataFrame, path: Path, ranks: Sequen
 def corpora(
     frame: pd.DataFrame, statistics: Sequence[Path], quarantine: Sequence[Path], results: Sequence[Path]
 ) -> Section:
-    """What corpora hold, what is left out of captions and results, what gates accept and models read, in sentences."""
+    """Sentences: what corpora hold, which captions and results are left out, what gates accept and models read."""
     left_out = [
         f"{' on '.join(reversed(path.parts[-3:-1]))}: {line}."
         for path in (*statistics, *results)
@@ -210,7 +210,7 @@ def corpora(
 
 
 def _accepted(statistics: Sequence[Path]) -> Iterator[str]:
-    """The share of perturbed captions that pass the fidelity gate, per corpus, and the perturbation with the least."""
+    """The share of perturbed captions that pass the fidelity gate, per corpus, and where it is lowest."""
     for path in statistics:
         names = ("perturbation", "severity", "similarity_mean", "accepted", "captions")
         rows = files.read_columns(path, *names).to_pandas()
@@ -238,7 +238,7 @@ def _truncated(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _read_as_clean(frame: pd.DataFrame) -> Iterator[str]:
-    """How many perturbed captions each model reads as the clean ones, and which perturbation has most of them."""
+    """How many perturbed captions each model reads as clean captions, and which perturbation has most of them."""
     known = frame[frame["clean_input_queries"].fillna(0) > 0]
     shares = known.assign(share=100 * known["clean_input_queries"] / known["queries"])
     for (dataset, model, suite), rows in shares.groupby(["dataset", "model", "suite"]):
@@ -262,7 +262,7 @@ def corpus_sentence(path: Path) -> str | None:
 
 
 def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
-    """What the results depend on: a column per model, a line per fact and setting."""
+    """Everything that the results depend on: a column per model, a line per fact and setting."""
     if frame.empty:
         return Section("How it was made")
     facts = {str(name): _facts(rows) for name, rows in frame.groupby("model_name", sort=True)}

@@ -63,14 +63,13 @@ class PageTable:
         caption: its title.
         corner: what the names of its rows are.
         frame: its cells, by the names of rows, and by group (which may be "") and name of columns.
-        note: what a reader must know of it.
-        guide: how to read it and tables like it, in lines; the page shows it once.
+        note: what a reader must know about this table.
+        guide: how to read such tables, in lines; the page shows a guide once.
         style: "stacked": the parts of a cell may be below each other, to fit a small screen; "board": so, and the
             headings sort; "left": it holds words and not numbers.
-        brief: the columns whose deviations, changes and intervals the page shows, where it does not show all; the CSV
-            has all.
-        has_files: whether it is there as Markdown and LaTeX too.
-        on_page: whether the page shows it; the CSV has it in any case.
+        brief: the columns whose deviations, changes and intervals the page shows; empty: all columns. The CSV has all.
+        has_files: whether it is also written as Markdown and LaTeX.
+        on_page: whether the page shows it; the CSV always has it.
         file: the name of its files, without an ending.
     """
 
@@ -93,13 +92,13 @@ class PageTable:
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """The groups of columns, and how many columns each has; none where no column is in one."""
+        """The groups of columns, and how many columns each group has; empty where no column is in a group."""
         groups = [(group, len(list(own))) for group, own in itertools.groupby(group for group, _ in self.heads)]
         return groups if any(group for group, _ in groups) else []
 
     @property
     def columns(self) -> list[tuple[str, bool]]:
-        """The name of each column, and whether a group begins with it."""
+        """The name of each column, and whether it is the first of a group."""
         before = ["", *(group for group, _ in self.heads)]
         return [(name, own != last) for (own, name), last in zip(self.heads, before, strict=False)]
 
@@ -107,7 +106,7 @@ class PageTable:
     def body(self) -> list[tuple[str, tuple[Cell, ...]]]:
         """The name of each row, and its cells as the page shows them.
 
-        Without what is not `brief`, and zero deviations.
+        Parts that are not `brief`, and zero deviations, are left out.
         """
         columns = []
         for (_, name), (_, column) in zip(self.heads, self.frame.items(), strict=True):
@@ -127,7 +126,7 @@ def text_frame(columns: Mapping[str, Iterable[str]], names: Iterable[str]) -> pd
 class Figure:
     """A picture inside the page, and a file beside it.
 
-    Its SVG, the same for narrow screens, what is on it, its caption, and the file's name.
+    Fields: its SVG, an SVG for narrow screens, a description, its caption, and the file's name.
     """
 
     svg: str
@@ -138,14 +137,14 @@ class Figure:
 
     @property
     def sources(self) -> tuple[str, str]:
-        """The addresses of the data of both forms. A list of addresses ends one at a space."""
+        """The addresses of both SVGs as data. The narrow one has no spaces: it is in a list."""
         wide, narrow = (quote(own, safe=" /:=,;'()!@$*+?{}[]|~") for own in (self.svg, self.narrow))
         return f"data:image/svg+xml,{wide}", f"data:image/svg+xml,{narrow}".replace(" ", "%20")
 
 
 @dataclass
 class Section:
-    """Parts under a title: a section of the page, or without an anchor parts that are seen when the title is chosen."""
+    """Parts under a title: a section of the page or, without an anchor, parts that open with a click on the title."""
 
     title: str
     parts: Sequence[PagePart] = ()
@@ -166,13 +165,13 @@ PageLeaf = PageTable | Figure | PlayedClips | str
 
 
 def leaves(parts: Iterable[PagePart]) -> Iterator[PageLeaf]:
-    """The tables, figures and texts among parts, also folded ones."""
+    """The tables, figures and texts among parts, folded parts included."""
     for part in parts:
         yield from leaves(part.parts) if isinstance(part, Section) else [part]
 
 
 def name_files(parts: Iterable[PageLeaf]) -> None:
-    """Give each figure, and each table that has files, a name for them that no other has."""
+    """Give each figure, and each table with files, a unique name for its files."""
     taken: set[str] = set()
     for part in parts:
         if isinstance(part, Figure) or (isinstance(part, PageTable) and part.has_files):
@@ -208,7 +207,7 @@ def _plain(text: str) -> str:
 def _lines(table: PageTable, escape: Callable[[str], str], best: str, second: str) -> tuple[list[list[str]], str]:
     """The headings, the rows and the note, without the small line below a value, which only the page shows.
 
-    Of the guide the lines on signs that the table does not have are left out.
+    Lines of the guide about signs that the table does not contain are left out.
     """
     forms = {"best": best, "second": second, "tie": escape("≈") + "{}"}
     columns = [
@@ -233,8 +232,8 @@ def as_markdown(table: PageTable) -> str:
 def as_latex(table: PageTable) -> str:
     r"""A table as LaTeX for the packages booktabs and rotating, without a caption.
 
-    The best are bold, the second ones underlined. It is set in \footnotesize, with upright names of columns. Columns
-    and rows that do not fit a page are in a further `tabular` below.
+    The best values are bold, the second best are underlined. It is set in \footnotesize, with upright names of columns.
+    Columns and rows that do not fit a page are in a further `tabular` below.
     """
     (head, *rows), note = _lines(table, _latex, r"\textbf{{{}}}", r"\underline{{{}}}")
     head = [head[0], *(rf"\rotatebox{{90}}{{{name}}}" for name in head[1:])]
@@ -249,7 +248,7 @@ def as_latex(table: PageTable) -> str:
 
 
 def _panels(table: PageTable) -> list[range]:
-    """The columns that are side by side: as many as fit the width of a page, were all as wide as the widest."""
+    """The columns in groups that fit side by side on a page, if all were as wide as the widest."""
     label = max(map(len, map(str, (table.corner, *table.frame.index))))
     widest = max([2, *(len(cell.spread) for head in table.frame for cell in table.frame[head])])
     across = max(1, (_LATEX_LETTERS - label) // (widest + _LATEX_GAP))

@@ -48,9 +48,9 @@ FORMULAS: Mapping[str, tuple[str, Callable[..., object]]] = {
 """Robustness scores as papers define them."""
 
 _PRINTED = {"mmi": 100}
-"""What papers print as a multiple of a score."""
+"""The figures that papers print as a multiple of a score."""
 _MEANS = {"mean_recall": ("rsum", 1 / 3)}
-"""What papers print as a multiple of a column of results."""
+"""The figures that papers print as a multiple of a column of results."""
 _NAMES = {
     **METRICS,
     **{name: title for name, (title, _) in FORMULAS.items()},
@@ -115,7 +115,7 @@ def of_dataset(rows: pd.DataFrame, of_directions: Mapping[str, Sequence[Scores]]
 class _OwnRun(NamedTuple):
     """One setting of a method and one seed, of one model: its rows by scenario.
 
-    `departures` are those of its rows, as far as tables are of them.
+    `departures` are the departures of those of its rows that tables report.
     """
 
     scores: Scores
@@ -126,15 +126,15 @@ class _OwnRun(NamedTuple):
 
     @property
     def first(self) -> Mapping[str, Any]:
-        """A row, for what all of them have."""
+        """Any row, for columns that are the same in all rows."""
         return next(iter(self.rows.values()))
 
     def of_runs(self, metric: str, runs: Iterable[ScenarioKey]) -> Estimate:
-        """A metric of scenarios, and the same in each resample (scenarios, 1 or more); NaN where one was not run."""
+        """A metric of scenarios, then in each resample (scenarios, 1 or more); NaN for a scenario that was not run."""
         unknown = len(self.scores.scenarios)
         numbers = [self.scores.numbers.get(run, unknown) for run in runs]
         of_seeds = self.scores.of_scenarios(metric, self.setting, numbers)
-        # Of another order in memory, a product rounds otherwise.
+        # With another order in memory, a product would be rounded differently.
         return np.ascontiguousarray(of_seeds[self.scores.seeds[self.setting].index(self.seed)])
 
 
@@ -151,13 +151,13 @@ _Member = tuple[_OwnRun, tuple[ScenarioKey, ...]]
 def compared(
     protocol: EvaluationProtocol, of_directions: Mapping[str, Sequence[Scores]]
 ) -> tuple[list[Beside], list[list[str]], int]:
-    """The cells of a protocol's tables beside results, in printed order, and what speaks against each row of results.
+    """The cells of a protocol's tables beside our results, in printed order, and the objections to each row of results.
 
-    And how many cells have no number of ours because some of their scenarios alone were run.
+    Also the number of cells without a number of ours, because only some of their scenarios were run.
 
     A result is shown beside a cell where it followed the protocol, has the cell's key, and every scenario of the cell's
-    mean was run. Rows of other methods, directions and scenarios than the tables have are not judged; the others are
-    judged by the cell that they differ from least. Whether the weights are the paper's is not recorded.
+    mean was run. Rows whose method, direction or scenario the tables do not have are not judged; each other row is
+    judged by the cell from which it differs least. Whether the weights are the paper's is not recorded.
     """
     configured = {
         direction: [own for scores in models for own in _own_runs(scores, protocol.name)]
@@ -214,7 +214,7 @@ def _own_runs(scores: Scores, protocol: str) -> Iterator[_OwnRun]:
 
 
 def _sizes(protocol: EvaluationProtocol, part: Part, own: _OwnRun, run: ScenarioKey) -> list[str]:
-    """How a run's numbers of queries and items differ from a part's; its departures are looked at once."""
+    """How a run's numbers of queries and items differ from those of a part; the run's departures are collected once."""
     sized = counted(protocol.paper, run, own.rows)
     if run not in own.departures:
         own.departures[run] = departures(protocol, own.rows[run], int(sized["missing_queries"]))
@@ -224,7 +224,7 @@ def _sizes(protocol: EvaluationProtocol, part: Part, own: _OwnRun, run: Scenario
 
 
 def _distinct(cell: Published, every: Sequence[_OwnRun]) -> list[_OwnRun]:
-    """Of runs that differ in a seed alone, which changes nothing, the one of the stated seed, or the first."""
+    """Of runs that differ only in a seed that changes nothing: the run with the stated seed, or else the first."""
     known: dict[tuple[object, ...], _OwnRun] = {}
     for own in every:
         free = own.seed if order_matters(cell) else None
@@ -235,9 +235,9 @@ def _distinct(cell: Published, every: Sequence[_OwnRun]) -> list[_OwnRun]:
 
 
 def _beside(cell: Published, members: Sequence[_Member]) -> Beside | None:
-    """The cell beside results of its directions; None where these are of two models or seeds.
+    """The cell beside our results in its directions; None where the results are of two models or seeds.
 
-    The value is NaN where the results do not have what it is computed from.
+    The value is NaN where the results lack a column from which it is computed.
     """
     if len({(own.first["model_key"], own.first["label"], own.seed) for own, _ in members}) > 1:
         return None
@@ -251,9 +251,9 @@ def _beside(cell: Published, members: Sequence[_Member]) -> Beside | None:
 
 
 def _estimate(cell: Published, members: Sequence[_Member]) -> Estimate:
-    """Our number, the sum over directions, and where ranks are known the same in each resample.
+    """Our number (the sum over directions) and, where ranks are known, its value in each resample.
 
-    A score is the mean over scenarios of each one's; of a deviation over them there is the number alone. MSRVTT-P does
+    A score is the mean of the scenarios' scores. A deviation over scenarios has no resamples. MSRVTT-P does
     not define its sigma: the sample deviation gives 24 of the 25 of Tab. 9 for videos, and 31 of 32 for captions.
     """
     score = cell.metric.removesuffix(_SPREAD)
@@ -261,7 +261,7 @@ def _estimate(cell: Published, members: Sequence[_Member]) -> Estimate:
         metric, factor = _MEANS.get(cell.metric, (cell.metric, 1))
         return factor * _sum(_weights(runs) @ own.of_runs(metric, runs) for own, runs in members)
     (_, of_first), *_ = members
-    # The clean result is the whole one, as the papers take it: their own gate leaves captions out of the others alone.
+    # The clean result counts all captions, as in the papers: their gate leaves captions out of other results only.
     clean = _sum(own.of_runs(cell.of, [CLEAN_SCENARIO]) for own, _ in members)
     perturbed = _sum(own.of_runs(cell.of, sorted(runs, key=_name)) for own, runs in members)
     scores = np.asarray(FORMULAS[score][1](clean, perturbed))
@@ -275,7 +275,7 @@ def _sum(estimates: Iterable[Estimate]) -> Estimate:
 
 
 def _name(key: ScenarioKey) -> str:
-    """What a scenario has in common with the one of the other direction."""
+    """The part of a scenario that is the same in the other direction."""
     return f"{key.perturbation} {key.severity} {key.text_perturbation}"
 
 
@@ -320,7 +320,7 @@ def _metric(cell: Published) -> str:
 
 
 def _label(own: Beside) -> str:
-    """What tells the rows of a table apart: the method, what differs in it, and how clips were read."""
+    """The name of a row in a table: the method, its differing parameters, and how clips were read."""
     cell = own.cell
     changed = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"

@@ -19,9 +19,9 @@ from perturbations.evaluation.result_rows import RANKS, ScenarioKey
 from perturbations.manifest import files
 from perturbations.retrieval.bootstrap import draws, samples_for
 
-_SEED = 0  # of the resamples; the same for all, so that models of one dataset are compared on the same draws
+_SEED = 0  # of the resamples; a single seed, so that models of one dataset are compared on the same draws
 _MOST = 255
-"""Larger ranks are stored as this one: no recall of the page looks further than the first 10."""
+"""Larger ranks are stored as this rank: no recall of the page looks further than the first 10."""
 
 RankRun = tuple[ScenarioKey, str, int]
 """Scenario, method's setting (`setting_of`), seed."""
@@ -65,7 +65,7 @@ def read_ranks(paths: Sequence[Path]) -> dict[RankGroup, pd.DataFrame]:
 
 
 def _rank_rows(path: Path) -> pd.DataFrame:
-    """The rows of a file, whose texts are categories: there are millions of few texts."""
+    """The rows of a file, with texts as categories: millions of rows share few texts."""
     with files.open_manifest(path, RANKS):
         words = [*dict.fromkeys((*GROUP, *RUN, "query_id", "rank"))]
         stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
@@ -76,16 +76,16 @@ def _rank_rows(path: Path) -> pd.DataFrame:
 
 
 def _clip_of(query: str) -> str:
-    """The clip of a caption, whose id is the clip's and a number where a clip may have several."""
+    """The clip of a caption: the caption's id without the number that tells a clip's captions apart."""
     clip, _, place = query.rpartition("#")
     return clip if clip and place.isdecimal() else query
 
 
 class QueryDraws:
-    """The queries of all models of a dataset in one direction, by id, and how often each resample draws each of them.
+    """The queries of all models of a dataset in one direction, by id, and how often each resample draws each query.
 
     A query that a model does not have is drawn all the same, so the differences between models stay paired. There are
-    enough resamples for a best one among some `rows` of a table.
+    enough resamples to find a significantly best value among `rows` rows of a table.
     """
 
     def __init__(self, dataset: str, direction: str, ranks: Sequence[pd.DataFrame], rows: int) -> None:

@@ -22,13 +22,13 @@ from perturbations.tta.methods import method_registry as methods_registry
 
 RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
 _DRAWN = {**RECALLS, "recall_at_2": 2, "recall_at_3": 3}
-"""The metrics that each resample has a value of; R@2 and R@3 are of composed retrieval."""
+"""The metrics with a value in each resample; R@2 and R@3 are for composed retrieval."""
 _ROUNDING = 1e-6
 _COUNTS = ["queries", "missing_queries", "gallery", "gallery_mean"]
 
 
 def mean_of(scenarios: pd.DataFrame) -> pd.Series:
-    """The weights of scenarios in a mean over perturbations of each one's mean over severities (MSRVTT-P, Sec. 4.3)."""
+    """The weights of scenarios in a mean over perturbations of their means over severities (MSRVTT-P, Sec. 4.3)."""
     names = ("suite", "perturbation", "text_perturbation")
     keys = list(zip(*(scenarios[name] for name in names), strict=True))  # a page asks thousands of times
     sizes = Counter(keys)
@@ -36,10 +36,10 @@ def mean_of(scenarios: pd.DataFrame) -> pd.Series:
 
 
 class Scores:
-    """The results of one model on one dataset in one direction; without ranks it is not `sampled`: no intervals.
+    """The results of one model on one dataset in one direction. Without ranks (not `sampled`) there are no intervals.
 
-    `scenarios` has a row for each scenario, in the order of the paper, with how it is called and what was counted.
-    A column of a table is a Series of weights, by their numbers in it; `unknown` is that of no scenario.
+    `scenarios` has a row for each scenario, in the order of the paper, with its names and counts. A column of a table
+    is a Series of weights by the scenarios' numbers; `unknown` is the column without a scenario.
     """
 
     def __init__(self, rows: pd.DataFrame, ranks: pd.DataFrame | None, drawn: QueryDraws) -> None:
@@ -77,16 +77,16 @@ class Scores:
         self._tables: dict[str, Estimate] = {}
 
     def perturbed(self, suite: str, side: str) -> pd.DataFrame:
-        """The scenarios of a suite and a side that are no mixes, in the paper's order, category by category."""
+        """The scenarios of a suite and a side, without mixes, in the paper's order, category by category."""
         known = self.scenarios
         own = known[(known["suite"] == suite) & (known["side"] == side) & known["mix"].isna()]
         return own.iloc[np.argsort(pd.factorize(own["category"])[0], kind="stable")]
 
     def of_scenarios(self, metric: str, method: str, numbers: Sequence[int]) -> Estimate:
-        """A metric of scenarios, by their numbers, and of each seed (seeds, scenarios, 1 or more).
+        """A metric of scenarios, by their numbers, for each seed, and its resamples (seeds, scenarios, 1 or more).
 
-        NaN where a run is missing; of `clean_<metric>`, where the clean result over each scenario's own queries is not
-        known, or is of another gallery.
+        NaN where a run is missing. `clean_<metric>` is NaN where the clean result over the scenario's own queries is
+        not known, or is of another gallery.
         """
         places = self._places.get(method, np.full((1, len(self.scenarios) + 1), -1))
         return np.asarray(self._table(metric)[places[:, numbers]])
@@ -107,7 +107,7 @@ class Scores:
         return self.estimate(f"clean_{metric}", method, column) - self.estimate(metric, method, column)
 
     def own_span(self, metric: str, column: pd.Series, estimate: Estimate) -> IntervalSpan | None:
-        """The interval of a value; where every resample is 0 or every one is 100, the exact one of its queries."""
+        """The interval of a value; where all resamples are 0 or all are 100, the exact interval for its queries."""
         span = span_of(estimate)
         if span is None or span not in ((0, 0), (100, 100)) or metric not in _DRAWN:
             return span
@@ -122,7 +122,7 @@ class Scores:
 
     @cached_property
     def collapsed(self) -> frozenset[str]:
-        """The methods whose clean R@1 lost more than its own interval: the baseline's lies above it."""
+        """The methods whose clean R@1 fell so far that the baseline's lies above its interval."""
         metric = "recall_at_1"
         baseline = self.estimate(metric, methods_registry.baseline().name, self.clean)[0]
         spans = {
@@ -132,20 +132,20 @@ class Scores:
 
     @cached_property
     def reference(self) -> str:
-        """The model as it is; of composed retrieval, which has none, the method of the highest clean R@1 but chance."""
+        """The model without adaptation; in composed retrieval, the method of the highest clean R@1, without chance."""
         plain = methods_registry.baseline().name
         values = {name: self.estimate("recall_at_1", name, self.clean)[0] for name in self.methods}
         return max(values, key=lambda name: (name == plain, name != RANDOM, np.nan_to_num(values[name])))
 
     def competing(self, estimates: Estimate) -> Estimate:
-        """Estimates of the methods, NaN where one needs all queries at once, is chance, or lost its clean result."""
+        """Estimates of the methods; NaN for one that needs all queries at once, is chance, or lost its clean result."""
         out = [name in self.collapsed or needs_all_queries(name) or name == RANDOM for name in self.methods]
         return np.where(np.array(out, np.bool_)[:, None], np.nan, estimates)
 
     def _table(self, metric: str) -> Estimate:
-        """A metric, or its clean counterpart, of each run, then of its resamples; the last row is of no run.
+        """A metric, or its clean counterpart, of each run and of its resamples; the last row stands for a missing run.
 
-        A clean counterpart is of an equal gallery. One metric is resampled at a time, as the resamples of each seed,
+        A clean counterpart has an equal gallery. One metric is resampled at a time, as the resamples of each seed,
         method and scenario take most of the page's memory.
         """
         if metric not in self._tables:
@@ -173,7 +173,7 @@ class Scores:
 
     @cached_property
     def asked(self) -> NDArray[np.bool_]:
-        """Which queries of all models it has a rank of, in any run; none without ranks."""
+        """For each query of all models, whether this model has a rank of it in any run; empty without ranks."""
         ranks = np.zeros((len(self._drawn_queries.queries), 1)) if self._ranks is None else self._ranks.to_numpy()
         return np.asarray(ranks.any(axis=1))
 
@@ -184,16 +184,16 @@ class Scores:
 
     @cached_property
     def tasks(self) -> list[tuple[Any, ...]]:
-        """What the numbers of scenarios are of: what is perturbed, the sizes of galleries, and the listed queries."""
+        """For scenarios by number: what is perturbed, the sizes of galleries, and the listed queries."""
         listed = self.scenarios["queries"] + self.scenarios["missing_queries"]
         known = self.scenarios[[*ScenarioKey._fields, "gallery", "gallery_mean"]].assign(listed=listed).astype(object)
         return [*known.where(known.notna(), None).itertuples(index=False, name=None)]
 
     @cached_property
     def _resampled(self) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.intp], NDArray[np.intp]]:
-        """How often each query is drawn, the distinct columns of ranks, and which of them is of each run.
+        """How often each query is drawn, the distinct columns of ranks, and the column of each run.
 
-        And which is of its clean counterpart, over the run's own queries.
+        Also the column of each run's clean counterpart, over the run's own queries.
         """
         assert self._ranks is not None
         runs = pd.Index([*self._runs], tupleize_cols=False)
@@ -207,13 +207,13 @@ class Scores:
         return self._drawn_queries.counts, distinct, of_runs, of_clean
 
     def _check(self, ranks: NDArray[np.uint8]) -> None:
-        """Raise `ManifestError` where results and ranks (queries x runs) are of different runs."""
+        """Raise `ManifestError` where results and ranks (queries x runs) belong to different runs."""
         queries = np.count_nonzero(ranks, axis=0)
         for metric, k in _DRAWN.items():
             values = self.rows[metric].to_numpy(np.float64, na_value=np.nan)
             by_ranks = 100 * np.count_nonzero((ranks > 0) & (ranks <= k), axis=0) / np.where(queries, queries, np.nan)
             for (key, method, seed), value, by_rank in zip(self._runs, values, by_ranks, strict=True):
-                if abs(by_rank - value) > _ROUNDING:  # NaN: one of them is not known
+                if abs(by_rank - value) > _ROUNDING:  # NaN: one of the two is not known
                     raise ManifestError(
                         f"ranks and results of {self.model_key} on {self.dataset} are of different runs: "
                         f"{self.direction} {key.side} {key.suite}/{key.perturbation}, {method}, seed {seed}: {metric} "
@@ -222,7 +222,7 @@ class Scores:
 
 
 def _place_in_paper(key: ScenarioKey) -> tuple[Any, ...]:
-    """The order of scenarios: of perturbations that of their paper, then by severity."""
+    """The order of scenarios: perturbations as in their paper, then by severity."""
     places = {entry.name: place for place, entry in enumerate(declared_by(key.suite))}
     names = (key.perturbation, key.text_perturbation or "")
     severity = -1 if key.severity is None else key.severity
@@ -230,7 +230,7 @@ def _place_in_paper(key: ScenarioKey) -> tuple[Any, ...]:
 
 
 def _heading(key: ScenarioKey, backend: str | None, *, full: bool) -> str:
-    """What perturbs, marked where stand-ins made it; in full with its severities."""
+    """The name of a perturbation, marked where stand-ins made it; with `full`, also its severities."""
     parts = [(label(key.suite, key.perturbation, backend), key.severity)]
     parts += [(key.text_perturbation, key.text_severity)] if key.text_perturbation else []
     return " + ".join(f"{name} {severity}" if full else name for name, severity in parts)
@@ -239,7 +239,7 @@ def _heading(key: ScenarioKey, backend: str | None, *, full: bool) -> str:
 def of_datasets(
     frame: pd.DataFrame, ranks: Mapping[RankGroup, pd.DataFrame]
 ) -> Iterator[tuple[pd.DataFrame, dict[str, list[Scores]]]]:
-    """The rows of each dataset, and by direction the scores of each of its models."""
+    """The rows of each dataset and, by direction, the scores of each of its models."""
     for (dataset,), of_dataset in groups(frame, "dataset"):
         scores: dict[str, list[Scores]] = {}
         for (direction,), of_direction in groups(of_dataset, "direction"):
@@ -252,10 +252,10 @@ def of_datasets(
 
 
 def are_paired(models: Sequence[Scores], columns: Sequence[pd.Series | pd.DataFrame]) -> bool:
-    """Whether the numbers of models in a column are of the same scenarios, listed queries and galleries.
+    """Whether all models have the same scenarios, listed queries and galleries in a column, so that they are paired.
 
-    Queries are the same where all of their ids together are no more than are listed, and some are common. Of each model
-    a column has the numbers of scenarios as its index.
+    Queries count as the same where all their ids together are not more than the listed queries, and some are common. A
+    column's index holds the numbers of each model's scenarios.
     """
     if len(models) == 1:
         return True

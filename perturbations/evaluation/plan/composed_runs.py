@@ -1,4 +1,4 @@
-"""What an evaluation of composed retrieval consists of: runs whose queries are a clip and an instruction.
+"""The runs of an evaluation of composed retrieval, whose queries are a clip and an instruction.
 
 Each query has a gallery of its own (`perturbations.composed`). No NumPy: Snakemake imports this.
 """
@@ -22,7 +22,7 @@ SPLIT = ("composed_queries", "composed_qrels", "composed_galleries", "composed_p
 
 
 def scenario_of(clips: Half | None, texts: Half | None) -> ScenarioKey:
-    """The scenario of what `halves` gives: where both are perturbed, the columns of texts hold the instructions'."""
+    """The scenario of perturbed halves (`halves`); where both are perturbed, text columns describe instructions."""
     first = clips or texts
     if first is None:
         return CLEAN_SCENARIO
@@ -32,7 +32,7 @@ def scenario_of(clips: Half | None, texts: Half | None) -> ScenarioKey:
 
 
 def perturbed(run: Run) -> str:
-    """Which halves of a run's queries are perturbed, in a word."""
+    """Which halves of a run's queries are perturbed, as a word."""
     clips, texts = halves(run)
     return ("both" if texts else "clips") if clips else ("instructions" if texts else "nothing")
 
@@ -40,7 +40,7 @@ def perturbed(run: Run) -> str:
 def scenarios(config: configuration.Config, dataset: str) -> list[Run]:
     """A run per scenario that the configuration asks for: nothing perturbed, clips, instructions, both.
 
-    Its method and gallery are those that the split allows, which the job knows.
+    The job chooses methods and galleries, because only it knows what the split allows.
     """
     wanted = config.composed
     own = config.evaluation.suites if config.evaluation.suites is not None else tuple(config.suites)
@@ -90,20 +90,20 @@ def text_suites(runs: Sequence[Run]) -> list[str]:
 
 
 _RETRIEVED = 3
-"""How many clips that a query retrieved first are kept in any case: the page of results shows them."""
+"""How many of the clips that a query retrieved first are always kept: the page of results shows them."""
 
 _WAYS = {"galleries", "source_in_gallery", "strategies", "words", "average", "shortlist", "first_stage"}
 
 
 def settings(config: configuration.Config) -> dict[str, Any]:
-    """What else results depend on; what departs from plain texts is named only where it does."""
+    """All other settings that results depend on; departures from plain texts are named only where there are some."""
     wanted = config.composed
     held: dict[str, Any] = {"frames": wanted.frames, "shortlist": wanted.shortlist}
     return held | ({"pre_caption": True} if wanted.pre_caption else {})
 
 
 def ways(config: configuration.Config) -> dict[str, Any]:
-    """How queries are used, as settings of a job (`composed_results.Ways`)."""
+    """How queries are used, as settings of a job (`ways.Ways`)."""
     held: dict[str, Any] = config.composed.model_dump(mode="json", include=_WAYS)
     averages = held.pop("average")
     return {**held, "averages": averages, "top_k": config.evaluation.top_k or _RETRIEVED}

@@ -1,4 +1,4 @@
-"""What the rules of an evaluation need: its jobs and their inputs, what the report shows, and the targets."""
+"""The files of an evaluation: its jobs and their inputs, the results on the page, and the targets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from perturbations.manifest.skipped import Skipped
 
 
 def skipped(config: configuration.Config, dataset: str) -> list[Skipped]:
-    """What an evaluation leaves out of the perturbed captions: perturbations by `suite/name`."""
+    """The caption perturbations that an evaluation leaves out, by `suite/name`."""
     return [
         {**entry, "perturbation": f"{suite}/{entry['perturbation']}"}
         for suite in planned_runs.suites_of(config, "captions")
@@ -44,10 +44,11 @@ def skipped(config: configuration.Config, dataset: str) -> list[Skipped]:
 
 
 def jobs(config: configuration.Config, dataset: str, kind: str) -> dict[str, list[Run]]:
-    """The runs of each job of one of `KINDS` by its name, "v2t/query/mlvp/low/adaptation". The configuration is of one
-    model.
+    """The runs of each job of a kind (`KINDS`), by the job's name, "v2t/query/mlvp/low/adaptation".
 
-    The journals of a place are shared: a job of one kind, or with a further method, makes what they lack.
+    The configuration is of one model.
+
+    The jobs of a place share their journals: a job of another kind, or with a further method, makes only missing runs.
     """
     is_composed = kind == COMPOSED
     planned = composed_runs.scenarios(config, dataset) if is_composed else planned_runs.runs(config, dataset, kind)
@@ -67,7 +68,7 @@ def model_inputs(config: configuration.Config) -> Inputs:
     """The files that a model is loaded from. Raises `ConfigError` for a checkpoint with braces in its name."""
     inputs: Inputs = {}
     if config.evaluation.model is None:
-        inputs["model"] = manifest_paths.at("demo_encoder")  # which the workflow trains
+        inputs["model"] = manifest_paths.at("demo_encoder")  # the demo's encoder, which the workflow trains
     if config.evaluation.checkpoint is not None:
         inputs["checkpoint"] = without_braces("evaluation.checkpoint", config.evaluation.checkpoint)
     return inputs
@@ -129,9 +130,9 @@ def _ranks_beside(results: str) -> str:
 def reported(config: configuration.Config, requested: Collection[str] = ()) -> list[str]:
     """The manifests of results that the report shows.
 
-    These are those that exist, of every model, and those that are made in the same run (`requested`: names of targets,
-    or files). Of a dataset and model that have adaptation and evaluation it is the adaptation. Without any, it is the
-    adaptation of the first dataset.
+    These are the results that exist, of every model, and those that the same run makes (`requested`: names of targets,
+    or files). Where a dataset and model have an adaptation and an evaluation, the adaptation is shown. Without any
+    results, it is the adaptation of the first dataset.
     """
     configured = list(planned_runs.models(config))
     shown = []
@@ -144,7 +145,7 @@ def reported(config: configuration.Config, requested: Collection[str] = ()) -> l
                 for key in configured
                 if target.format(dataset) in requested or str(config.at(_results(dataset, kind, key))) in requested
             }
-        of_kinds["evaluation"] -= of_kinds["adaptation"]  # which includes it
+        of_kinds["evaluation"] -= of_kinds["adaptation"]  # the adaptation includes the evaluation
         adapted = sorted((key, kind) for kind in ("adaptation", "evaluation") for key in of_kinds[kind])
         shown += [_results(dataset, kind, key) for key, kind in adapted]
         shown += [_results(dataset, COMPOSED, key) for key in sorted(of_kinds[COMPOSED])]
@@ -154,7 +155,7 @@ def reported(config: configuration.Config, requested: Collection[str] = ()) -> l
 def report_ranks(config: configuration.Config, shown: Sequence[str]) -> list[str]:
     """The manifests of ranks that the report takes its intervals from, beside those of results.
 
-    Results that lie there without ranks are not evaluated again for them.
+    Existing results without ranks are not evaluated again for the ranks.
     """
     beside = {results: _ranks_beside(results) for results in shown}
     return [ranks for results, ranks in beside.items() if config.at(ranks).exists() or not config.at(results).exists()]
@@ -184,10 +185,10 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
 def _made_from(
     config: configuration.Config, dataset: str, kind: str, plans: Plans, caption_shards: CaptionShards
 ) -> list[str]:
-    """The results of a model with all that they are made of.
+    """The results of a model with all files that they are made from.
 
-    Snakemake makes again what is missing of a target's own inputs, not of its inputs' inputs: results would stay as
-    they are after a job failed whose part was removed.
+    Snakemake makes missing inputs of a target itself again, but not missing inputs of these inputs: otherwise results
+    would stay as they are when a part was removed and its job failed.
     """
     key, by_job = planned_runs.model_key(config), jobs(config, dataset, kind)
     manifests, parts = _results(dataset, kind, key), result_parts(config, dataset, by_job)
@@ -200,7 +201,7 @@ def _made_from(
 
 
 def _report(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> TargetWork:
-    """The page of results, and what those that lie there and are asked for by the configuration are made of."""
+    """The page of results, and the files from which existing results of this configuration are made."""
     models = planned_runs.models(config)
     files = [manifest_paths.at("results_page"), manifest_paths.at("results_tables")]
     for path in reported(config):
@@ -211,7 +212,7 @@ def _report(config: configuration.Config, plans: Plans, caption_shards: CaptionS
 
 
 def _composed(config: configuration.Config, dataset: str, plans: Plans, caption_shards: CaptionShards) -> TargetWork:
-    """A split for composed retrieval and its results by every model. Raises `ConfigError` where there is none."""
+    """A split for composed retrieval and its results by every model. Raises `ConfigError` where there is no split."""
     check(config, dataset)
     plans(dataset)
     runs = composed_runs.scenarios(config, dataset)
@@ -289,7 +290,7 @@ def _check_protocol(config: configuration.Config, dataset: str) -> None:
 
 
 def _listing(dataset: Dataset) -> dict[str, Any]:
-    """What decides which items a dataset lists, whatever it is called and wherever its files lie."""
+    """The settings that decide which items a dataset lists, without its name and the place of its files."""
     settings = dataset.model_dump(exclude={"donors", "max_failed_items", "language"})
     if dataset.annotations is not None:
         del settings["videos"]
@@ -298,10 +299,10 @@ def _listing(dataset: Dataset) -> dict[str, Any]:
 
 
 def _check_captions(config: configuration.Config, run: Run, plans: Plans, kind: str) -> None:
-    """Raise `ConfigError` where the evaluated dataset has no captions, or that of a bank of captions."""
+    """Raise `ConfigError` where the evaluated dataset, or the dataset of a bank of captions, has no captions."""
     settings = [entry for own in planned_runs.models(config).values() for entry in own.evaluation.method_settings()]
     banks = planned_runs.banks_of(config, [planned_runs.by_method(run, entry, run.seed) for entry in settings])
-    directions = {"bank": "t2v", "gallery_bank": "v2t"}  # in which a bank is of captions
+    directions = {"bank": "t2v", "gallery_bank": "v2t"}  # directions in which a bank holds captions
     taken = [run.dataset]
     if kind == "adaptation":
         taken += [name for bank, name in banks.items() if directions[bank] in config.evaluation.directions]

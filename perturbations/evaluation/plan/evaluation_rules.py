@@ -17,7 +17,7 @@ from perturbations.manifest import manifest_paths
 
 
 def loaded_model(config: Config, files_sha256: str | None) -> dict[str, Any]:
-    """How a job loads the model of a configuration (`backbone.load`), and the hash of the model's files."""
+    """How a job loads the model of a configuration (`encoder_loading.load`), and the hash of the model's files."""
     wanted = config.evaluation
     model: dict[str, Any] = {
         "pretrained": wanted.model or manifest_paths.at("demo_encoder"),
@@ -80,7 +80,7 @@ class EvaluationRules:
         return canonical({"model": loaded_model(self._model(wildcards), self._files_sha256(wildcards.model))})
 
     def mb(self, wildcards: Wildcards) -> int:
-        """Memory of jobs that load a model: what ViT-B/32 takes to adapt, features, similarities and their copies."""
+        """Memory of jobs that load a model: for adapting ViT-B/32, for features, for similarities and their copies."""
         plan = self._corpora.plan(wildcards.dataset)
         numbers = 6 * plan.listed * plan.captions + 2_000 * plan.listed * self._model(wildcards).evaluation.num_frames
         return int(6_000 + 4 * numbers // 10**6)
@@ -126,7 +126,7 @@ class EvaluationRules:
         return self._reported()
 
     def reported_ranks(self, wildcards: Wildcards) -> list[str]:
-        """The ranks that the page takes its intervals from."""
+        """The ranks from which the page computes its intervals."""
         return evaluation_files.report_ranks(self.config, self._reported())
 
     def datasets(self, wildcards: Wildcards) -> str:

@@ -57,7 +57,7 @@ Precision = Literal["float32", "tf32", "bfloat16"]
 
 
 def direction_of_clips(direction: object) -> object:
-    """The name of a direction that results have: a picture is a clip of one frame."""
+    """The name of a direction in results: a picture is a clip of one frame."""
     return {"i2t": "v2t", "t2i": "t2v"}.get(direction, direction) if isinstance(direction, str) else direction
 
 
@@ -85,7 +85,7 @@ def _form_of(value: Any) -> str:
 
 
 _LIST, _PER_CATEGORY = "tuple[severities]", "tuple[categories]"
-"""Tags that messages leave out, as they do pydantic's own of tuples."""
+"""Tags that messages leave out, like pydantic's own tags of tuples."""
 
 _OfCategory = Annotated[
     Severities,
@@ -102,7 +102,7 @@ _OTHERS = (5,)
 
 
 class EvaluatedModel(Strict):
-    """One of several models; what it leaves out is as in the section around it."""
+    """One of several models; keys that are left out are as in the section around it."""
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64, description="its name in tables and in paths"
@@ -218,7 +218,7 @@ class Evaluation(Strict):
 
     @property
     def threads(self) -> int:
-        """Threads of a job: on a GPU, several decode; on a CPU the model uses the cores itself, one job per core."""
+        """Threads of a job: several on a GPU, to decode clips; 1 on a CPU, where one job runs per core."""
         return 8 if self.gpus else 1
 
     def severities_of(self, category: str) -> tuple[int, ...]:
@@ -244,7 +244,7 @@ class Evaluation(Strict):
 
 
 _SHARED = ("setting", "device", "precision", "num_frames", "methods")
-"""Keys of a model that it takes from the section where it leaves them out."""
+"""Keys that a model takes from the section where it does not set them."""
 
 
 # --- what planning asks of evaluations --------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def instructions(config: Config, dataset: str, suite: str) -> list[tuple[str, in
 
 
 def problems_of(config: Config) -> list[Problem]:
-    """What an evaluation asks for that is not configured, or not there."""
+    """What an evaluation asks for, and is not configured or does not exist."""
     wanted = config.evaluation
     problems = not_configured("evaluation", {"suites": wanted.suites}, config.suites)
     entries = [entry for _, own in wanted.each_model() for entry in own.methods]
@@ -317,7 +317,7 @@ def problems_of(config: Config) -> list[Problem]:
 
 
 def _of_model(key: str, wanted: Evaluation) -> Iterator[Problem]:
-    """What a model is given and cannot be; `key` is the prefix of its keys."""
+    """Settings of a model that do not fit each other; `key` is the prefix of its keys."""
     if wanted.precision == "tf32" and not wanted.device.startswith("cuda"):
         yield problem(f"{key}precision", f"tf32 needs an NVIDIA GPU, and `device` is {short(wanted.device)}")
     if wanted.pooling == "xpool" and wanted.checkpoint is None:

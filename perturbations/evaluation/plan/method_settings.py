@@ -1,4 +1,4 @@
-"""The methods of an evaluation: a method with some of its parameters is a setting, and one run may have several."""
+"""The methods of an evaluation. A method with parameters is a setting; a run may have several settings of a method."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AS_IT_IS = method_registry.baseline().name
 
 
 def registered(look_up: Callable[[str], object]) -> AfterValidator:
-    """Lets a name through that a registry's function knows; pydantic's message is the function's."""
+    """Accepts a name that a registry's look-up function knows; otherwise pydantic shows the function's message."""
 
     def known(name: str) -> str:
         try:
@@ -42,7 +42,7 @@ MethodName = Annotated[
 
 
 class MethodEntry(Strict):
-    """A method with parameters of its own; several entries may be of one method."""
+    """A method with parameters of its own; several entries may have the same method."""
 
     name: MethodName = Field(description="the method")
     label: str | None = Field(
@@ -58,7 +58,7 @@ def _form_of(value: Any) -> str:
 
 
 _NAME, _ENTRY = "tuple[name]", "tuple[entry]"
-"""Tags that messages leave out, as they do pydantic's own of tuples."""
+"""Tags that messages leave out, like pydantic's own tags of tuples."""
 
 NamedMethod = Annotated[
     Annotated[MethodName, Tag(_NAME)] | Annotated[MethodEntry, Tag(_ENTRY)], Discriminator(_form_of)
@@ -84,7 +84,7 @@ def with_parameters(schema: JsonDict) -> None:
 def settings(
     listed: Sequence[str | MethodEntry], parameters: Mapping[str, Mapping[str, Any]]
 ) -> tuple[MethodEntry, ...]:
-    """Listed methods with labels, and the parameters that do not have their published values.
+    """The listed methods with their labels, and with parameters that differ from the published values.
 
     The model without adaptation comes first. `parameters` are defaults, by method. Raises `ConfigError` for values that
     a method does not take.

@@ -1,6 +1,6 @@
-"""One hash of the files that an evaluation's model is loaded from: a replaced one outdates its evaluations.
+"""One hash of the files that an evaluation's model is loaded from: a replaced file outdates its evaluations.
 
-It is of the bytes, so that a copy of a folder is the same model. No NumPy: Snakemake imports this module.
+The bytes are hashed, so that a copy of a folder is the same model. No NumPy: Snakemake imports this module.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _LOADED = {".json", ".txt", ".model", ".jinja", ".safetensors"}
 def sha256(config: configuration.Config) -> str | None:
     """The hash of all files of the configured model.
 
-    Of an architecture from outside, the file that declares it is one of them. A model that is no longer here is taken
-    to be as it was when it was checked. None for the demo's encoder, which a rule makes, and for a model that was never
-    here.
+    For an architecture from outside, the file that declares it is included. A model that was deleted counts as it was
+    when it was last checked. None for the demo's encoder, which a rule makes, and for a model that was never on this
+    machine.
     """
     wanted = config.evaluation
     if wanted.model is None:
@@ -40,12 +40,12 @@ def sha256(config: configuration.Config) -> str | None:
     except OSError:
         hashes = {}
     if hashes and (code := backbones.code(str(described(wanted.model, wanted.revision).get("model_type")))):
-        hashes["backbone"] = code  # where the architecture is not this package's
+        hashes["backbone"] = code  # for an architecture from outside
     return digest(hashes) if hashes else _as_checked(config)
 
 
 def described(pretrained: str, revision: str | None) -> Mapping[str, Any]:
-    """The model's config.json; empty where there is none to read: the job that loads the model says what is wrong."""
+    """The model's config.json; empty where it cannot be read: the job that loads the model says what is wrong."""
     try:
         held = json.loads(dict(_loaded(pretrained, revision))["config.json"].read_bytes())
     except (OSError, ValueError, KeyError, RecursionError):

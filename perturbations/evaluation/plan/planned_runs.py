@@ -1,4 +1,4 @@
-"""What an evaluation consists of: the runs of each job, from the configuration. No torch: Snakemake imports this."""
+"""The runs of each job of an evaluation, from the configuration. No torch: Snakemake imports this."""
 
 from __future__ import annotations
 
@@ -32,15 +32,14 @@ from perturbations.tta.methods import method_registry as methods
 
 CLEAN = "clean"
 MIXED, ALL = "mixed", "all"
-"""The category of mixed scenarios, and the name of their perturbations where these differ."""
+"""The category of mixed scenarios, and the perturbation's name where several perturbations are mixed."""
 
 DirectionName = Literal["v2t", "t2v"]
 Direction = DirectionName | Literal["composed"]
 Modality = Literal["clips", "captions", "middle"]
 
 MODALITIES: tuple[Modality, ...] = ("clips", "captions")
-"""What is perturbed or clean; the clean ones are encoded once per model. Of composed retrieval, clips may have their
-`middle` frame alone."""
+"""The clean sides, encoded once per model. (`middle`, in composed retrieval: the middle frame of clips alone.)"""
 
 
 def asks(direction: str) -> Modality:
@@ -59,25 +58,25 @@ def perturbs(modality: Modality, direction: str, side: str) -> bool:
 
 
 Half = tuple[str, str, int | None]
-"""Suite, perturbation and severity of what is perturbed; no severity where clips of several are mixed."""
+"""Suite, perturbation and severity of a perturbed side; no severity where several are mixed."""
 
 
 def halves(run: Run) -> tuple[Half | None, Half | None]:
-    """What a run's clips, and what its captions or instructions are perturbed by; None where they are clean."""
+    """The perturbations of a run's clips and of its captions (or instructions); None where they are clean."""
     if run.side == "none":
         return None, None
     first = run.suite, run.perturbation, run.severity
     if run.text_perturbation is not None:
-        suite, _, name = run.text_perturbation.rpartition("/")  # that of an instruction names its suite, too
+        suite, _, name = run.text_perturbation.rpartition("/")  # a perturbation of instructions also names its suite
         return first, (suite or run.suite, name, run.text_severity)
     is_of_clips = run.mix is not None or suite_registry.get(f"{run.suite}/{run.perturbation}").kind == "video"
     return (first, None) if is_of_clips else (None, first)
 
 
 def features_of(runs: Sequence[Run], banks: Mapping[str, str]) -> dict[str, tuple[str, Modality]]:
-    """The features that a job reads by name: of which dataset, and what they are of.
+    """The features that a job reads, by name: their dataset and modality.
 
-    They are of clean clips and captions, under the names of these, and of `banks` (`banks_of`).
+    They are the features of clean clips and captions, and of the `banks` (`banks_of`).
     """
     first = runs[0]
     if first.direction == COMPOSED:
@@ -89,14 +88,14 @@ def features_of(runs: Sequence[Run], banks: Mapping[str, str]) -> dict[str, tupl
 
 
 def composed_clips(run: Run) -> Modality:
-    """What a composed run takes of clips: some frames, or the middle one alone."""
+    """The frames of clips that a composed run uses: sampled frames, or the middle frame alone."""
     return "middle" if json.loads(run.parameters or "{}")["frames"] == "middle" else "clips"
 
 
 def _encoded_of(runs: Iterable[Run]) -> list[Modality]:
-    """The clean clips or captions of which features are read.
+    """The clean clips or captions whose features are read.
 
-    Clean queries of a clean gallery are encoded as perturbed ones are, so that their time is measured.
+    Clean queries of a clean gallery are encoded like perturbed queries, so that their time is measured.
     """
     read = {
         name
@@ -111,13 +110,13 @@ def _encoded_of(runs: Iterable[Run]) -> list[Modality]:
 
 
 def models(config: configuration.Config) -> dict[str, configuration.Config]:
-    """The configuration of each model alone, by the model's key. Everything about one model is planned from its own."""
+    """The configuration of each model alone, by the model's key. A model is planned from its own configuration."""
     sections = [own for _, own in config.evaluation.each_model()]
     return {model_key(own): own for own in (config.model_copy(update={"evaluation": own}) for own in sections)}
 
 
 def model_lines(config: configuration.Config) -> list[str]:
-    """The model that each evaluation loads, a line each."""
+    """A line for the model that each evaluation loads."""
     lines = []
     for key, own in config.evaluation.each_model():
         name = f"{key}model"
@@ -137,10 +136,10 @@ _READABLE = 64
 def model_key(config: configuration.Config) -> str:
     """The name of a configured model in paths, rows and tables: "clip4clip-clip-vit-base-patch32-qs-1a2b3c4d".
 
-    The readable part is its name, or names the pooling, the model and the checkpoint; then the setting. The
-    hash tells apart what the readable part does not: the whole path of the checkpoint, the revision, the number of
-    frames, the steps, the batch size and the precision. So another of them overwrites no results. The configuration is
-    of one model (`models`).
+    The readable part is the model's name, or pooling, model and checkpoint; then the setting. The hash covers what the
+    readable part leaves out: the whole path of the checkpoint, the revision, the number of frames, the steps, the batch
+    size and the precision. So a model with other values overwrites no results. The configuration is of one model
+    (`models`).
     """
     wanted = config.evaluation
     model = Path(wanted.model).name if wanted.model else "demo_encoder"
@@ -157,17 +156,17 @@ def model_key(config: configuration.Config) -> str:
 
 
 def category_of(scenario: ScenarioKey | Run) -> str:
-    """The category of a perturbation in its suite (of "both" the video's); "clean" or "mixed" where it has none."""
+    """The category of a perturbation in its suite (of "both": the video's); "clean" or "mixed" without one."""
     if scenario.suite == CLEAN:
         return CLEAN
     return MIXED if scenario.mix else suite_registry.get(f"{scenario.suite}/{scenario.perturbation}").category
 
 
 def scenarios(config: configuration.Config, dataset: str) -> list[Run]:
-    """Every scenario that the configuration asks for, as the run of the model as it is with the first seed.
+    """Every scenario that the configuration asks for, as a run without adaptation with the first seed.
 
-    Clean ones come first, then by side, suite and perturbation. Raises `ConfigError` for a suite of which nothing is
-    made at the configured severities, and for mixes of no videos.
+    Clean scenarios come first; the others are sorted by side, suite and perturbation. Raises `ConfigError` where
+    nothing of a suite is made at the configured severities, and for mixes without videos.
     """
     wanted = config.evaluation
     planned = []
@@ -186,7 +185,7 @@ def scenarios(config: configuration.Config, dataset: str) -> list[Run]:
 
 
 def run_of(config: configuration.Config, dataset: str, direction: Direction, scenario: ScenarioKey) -> Run:
-    """The run of a scenario by the model as it is, with the first seed."""
+    """The run of a scenario without adaptation, with the first seed."""
     wanted, (alone, *_) = config.evaluation, config.evaluation.method_settings()
     of_model: dict[str, Any] = {
         name: getattr(wanted, name) for name in ("pooling", "num_frames", "precision", "setting", "steps")
@@ -247,7 +246,7 @@ def _of_suite(
         raise ConfigError(config.places.before("evaluation.severities", text))
     for name, severity in chosen:
         yield ScenarioKey(suite, name, severity, side=side)
-    if not (videos and available):  # mixes are of videos
+    if not (videos and available):  # only videos are mixed
         return
     if "mixed_severity" in config.evaluation.mixes:
         for name in dict.fromkeys(name for name, _ in available):
@@ -260,7 +259,7 @@ def _of_suite(
 
 
 def _combined(config: configuration.Config, dataset: str, suite: str) -> Iterator[ScenarioKey]:
-    """The combinations that a suite declares, as far as its videos and captions are made."""
+    """The combinations that a suite declares, where its videos and captions are made."""
     combined = suite_registry.suite(suite).combined
     if combined is None:
         return
@@ -272,7 +271,7 @@ def _combined(config: configuration.Config, dataset: str, suite: str) -> Iterato
 
 
 def nearest(available: Sequence[tuple[str, int]], wanted: Callable[[str], Sequence[int]]) -> Iterator[tuple[str, int]]:
-    """Each perturbation at each severity that is wanted of it, or at the highest available severity below that."""
+    """Each perturbation at each wanted severity, or at the highest available severity below it."""
     for name in dict.fromkeys(name for name, _ in available):
         severities = [severity for other, severity in available if other == name]
         chosen = {max((severity for severity in severities if severity <= most), default=0) for most in wanted(name)}
@@ -288,13 +287,13 @@ def _pairs(config: configuration.Config, dataset: str, suite: str, *, videos: bo
 def is_drawn(mix: str, seed: int) -> bool:
     """Whether a job draws a mix from the videos itself, and reads no mixed manifest.
 
-    A seed with an order of its own draws from all clips, and a share of each batch follows that order.
+    A seed with an order of its own draws from all clips, and perturbs a share of each batch in this order.
     """
     return mix == PER_BATCH or order_of(seed) != LISTED
 
 
 def other_severities(config: configuration.Config, dataset: str) -> list[str]:
-    """A line per suite and severity that `evaluation.severities` names, the suite has and `suites` does not make."""
+    """A line for each suite and severity that `evaluation.severities` names, and that `suites` does not make."""
     wanted = config.evaluation
     retrievals = [(direction, side) for direction in wanted.directions for side in wanted.sides if side != "both"]
     lines: dict[str, None] = {}
@@ -317,7 +316,7 @@ def other_severities(config: configuration.Config, dataset: str) -> list[str]:
 
 
 def place_of(run: Run) -> str:
-    """The place of a run's job: "v2t/query/mlvp/low". Clean clips are asked with all instructions in one place."""
+    """The place of a run's job: "v2t/query/mlvp/low". All instructions with clean clips have one place."""
     side, scenario = run.side, run.scenario
     if run.direction == COMPOSED and halves(run)[0] is None:
         side, scenario = "none", CLEAN_SCENARIO
@@ -326,7 +325,7 @@ def place_of(run: Run) -> str:
 
 
 def runs(config: configuration.Config, dataset: str, kind: str) -> Iterator[Run]:
-    """Every scenario by every method and seed, or by the model as it is."""
+    """Every scenario by every method and seed, or without adaptation."""
     wanted = config.evaluation
     settings = [entry for entry in wanted.method_settings() if kind == "adaptation" or entry.name == AS_IT_IS]
     for run, entry, seed in itertools.product(scenarios(config, dataset), settings, wanted.seeds):
@@ -334,7 +333,7 @@ def runs(config: configuration.Config, dataset: str, kind: str) -> Iterator[Run]
 
 
 def banks_of(config: configuration.Config, runs: Sequence[Run]) -> Mapping[str, str]:
-    """The datasets of the banks that runs use, by the names that `adapt` gives the banks."""
+    """The datasets of the banks that runs use, by the names of banks in `adapt`."""
     declared = [methods.method(name) for name in dict.fromkeys(run.method for run in runs)]
     wanted = config.evaluation
     banks = {

@@ -1,4 +1,4 @@
-"""The published cells with what became of each, as a table and as `perturb list protocols NAME --cells` prints them."""
+"""The published cells with their status, as a table and as `perturb list protocols NAME --cells` prints them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from perturbations.suites import published_cells
 
 
 def cells(protocol: str | None = None) -> pd.DataFrame:
-    """The published cells with what became of each: those of a protocol's tables, or all 10,306.
+    """The published cells with their status: the cells of a protocol's tables, or all 10,306.
 
     The columns are those that are printed (`perturbations.suites.published_cells`), `status` and `reason`. "shown":
     complete results of the table's preset show the cell once on their page. "needs ...": weights, features or a GPU are
-    missing, and `reason` names them. "impossible": no results of this package can have it.
+    missing, and `reason` names them. "impossible": no results of this package can show the cell.
 
     Raises `ConfigError` for a protocol that there is not.
     """
@@ -32,7 +32,7 @@ _LINE = itemgetter("method", "metric", "note")
 def cell_lines(protocol: str | None) -> list[tuple[str, dict[str, object]]]:
     """What `perturb list protocols NAME --cells` prints of a protocol's cells, or of all.
 
-    Of the lines the first has all cells, and the counts, as JSON.
+    With each line comes its JSON; the first line's holds all cells and the counts.
     Counts of statuses come first; then a line for each row of the papers' tables below a line of what it shares with
     its neighbours. Raises `ConfigError` for a protocol that there is not.
     """

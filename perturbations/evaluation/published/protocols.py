@@ -31,7 +31,7 @@ class EvaluationProtocol:
         tables: the numbers of the tables, as in the published cells.
         summary: one line for menus.
         datasets: the adapters of the datasets in these tables.
-        evaluation, suites, composed: the keys that it sets in these sections; `suites` by the suite's name.
+        evaluation, suites, composed: the keys that it sets in these sections; in `suites`, by the suite's name.
         needs: what the user must bring: key of `evaluation` -> what it is.
         unstated: what the paper leaves open, and what is taken here.
     """
@@ -61,8 +61,8 @@ def _read() -> Any:
 def papers() -> dict[str, _Keys]:
     """The facts of each paper, by its name in published tables.
 
-    `title` is for menus and pages, `suite` the one that it introduced, if any, and `not_read` are its tables of results
-    whose numbers are not among the published cells, and why.
+    `title` is for menus and pages, `suite` is the suite that the paper introduced, if any, and `not_read` lists its
+    tables of results that are not among the published cells, with the reasons.
     """
     known: dict[str, _Keys] = _read()["papers"]
     return known
@@ -91,8 +91,8 @@ def protocol(name: str) -> EvaluationProtocol:
 def applied(raw: Any) -> Any:
     """A configuration, as it is written, above the keys of the protocol that it names.
 
-    Keys that are written replace the protocol's, one by one. What is no configuration, and a protocol that there is
-    not, are left to whoever checks types.
+    Written keys replace the protocol's keys, one by one. Wrong types and unknown protocols are reported later, by the
+    check of types.
     """
     section = raw.get("evaluation") if isinstance(raw, dict) else None
     name = section.get("protocol") if isinstance(section, dict) else None
@@ -110,7 +110,7 @@ def applied(raw: Any) -> Any:
 
 
 def _below(written: Any, own: _Keys) -> Any:
-    """A section as it is written, above a protocol's keys; what is no section stays as it is."""
+    """A section as it is written, above a protocol's keys; a value that is no section stays as it is."""
     copy = json.loads(json.dumps(own))  # a reader may change what it gets
     return copy | (written or {}) if isinstance(written, dict | None) else written
 
@@ -123,18 +123,18 @@ def lacking(
     videos: _Keys | None = None,
     same: Collection[str] = (),
 ) -> list[str]:
-    """What the protocol needs of the user and a configuration does not have, one line each.
+    """A line for each thing that the protocol needs from the user and that the configuration lacks.
 
     Args:
         name: the protocol.
         config: the values of the section `evaluation`.
-        dataset, donors: the evaluated dataset, and the one that its donors come from.
-        videos: of each evaluated suite the perturbations of videos, a list or "all"; None: those of the protocol.
+        dataset, donors: the evaluated dataset, and the dataset that its donors come from.
+        videos: the perturbations of videos of each evaluated suite, a list or "all"; None: the protocol's.
         same: the datasets that list the evaluated items under another name.
     """
     chosen = protocol(name)
     needs = dict(chosen.needs)
-    bank = needs.pop("querybank", None)  # without one, a method that needs it is refused in any case
+    bank = needs.pop("querybank", None)  # without a bank, a method that needs one is refused in any case
     lines = [f"evaluation.{key}: {name} needs {what}" for key, what in needs.items() if config.get(key) is None]
     named = [entry if isinstance(entry, str) else entry["name"] for entry in config.get("methods", ())]
     if bank and config.get("querybank") in (dataset, *same) and any(methods.method(own).needs_bank for own in named):
@@ -151,7 +151,7 @@ def lacking(
 
 
 def _takes_donors(videos: _Keys) -> list[str]:
-    """Those perturbations of suites' videos that take frames of other clips."""
+    """The perturbations of videos that take frames of other clips."""
     return [
         entry.name
         for suite, names in videos.items()

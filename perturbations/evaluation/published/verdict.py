@@ -1,4 +1,4 @@
-"""What a published cell states of its runs, and how a result differs from it."""
+"""What a published cell states about its runs, and how a result differs from that."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ RUN_KEY = (
     *("dataset", "stated_model", "pooling", "backbone", "trained", "stated_method", "changed", "seed", "gallery"),
     *("frames", "shortlist", "batch_size"),
 )
-"""The columns of a cell that say which run it is of, beside its scenarios and sizes."""
+"""The columns of a cell that identify its run, beside its scenarios and sizes."""
 
 
 _Values = Mapping[str, Any]
 
 Part = tuple[str, tuple[tuple[int | None, float | None], ...], tuple[ScenarioKey, ...]]
-"""A retrieval in one direction: the numbers of queries and items, of which a result has one pair (None is a number that
-the paper leaves open, a float the mean of galleries of several sizes), and the scenarios that it is a mean over."""
+"""A retrieval in one direction: the possible pairs of numbers of queries and items, and the scenarios in its mean.
+
+A number is None where the paper leaves it open; a float is the mean size of several galleries.
+"""
 
 
 def parts_of(cell: Published) -> tuple[Part, ...]:
@@ -48,17 +50,17 @@ def _parts(text: str) -> tuple[Part, ...]:
 
 
 def _plain(name: str) -> str:
-    """A name of a model or a method as features may be called: without case, spaces and signs."""
+    """A model's or method's name without case, spaces and signs, to compare it with names of given features."""
     return re.sub(r"[^a-z0-9,]", "", name.lower())
 
 
 def is_method(cell: Published, row: Mapping[str, Any]) -> bool:
-    """Whether a result is of the method that a cell states, or of the way to use a composed query."""
+    """Whether a result has the method (or the way to use a composed query) that a cell states."""
     return _plain(str(row["method"])) == _plain(cell.stated_method)
 
 
 def order_matters(cell: Published) -> bool:
-    """Whether the order of queries and their batches change a result: where the method learns, or draws a mix."""
+    """Whether the order of queries and batches changes a result: the method learns, or the scenario draws a mix."""
     known = methods.methods().get(cell.stated_method)
     mixed = any(run.mix is not None for *_, runs in parts_of(cell) for run in runs)
     return mixed or (known is not None and (known.adapts or any(own in known.own for own in methods.HSM)))
@@ -74,7 +76,7 @@ _IS = " is {ours}, and the table's is {theirs}"
 
 
 def _differing(facts: Iterable[_Fact], **words: object) -> list[str]:
-    """The sentences of the facts that count and differ. A fact that is not recorded is equal to nothing."""
+    """The sentences of the facts that count and differ. A fact that is not recorded counts as different."""
     return [
         sentence.format(ours="not recorded" if ours is None else ours, theirs=theirs, **words)
         for counts, ours, theirs, sentence in facts
@@ -83,9 +85,9 @@ def _differing(facts: Iterable[_Fact], **words: object) -> list[str]:
 
 
 def differences(cell: Published, row: Mapping[str, Any]) -> list[str]:
-    """How a row of results, of the cell's method and of one of its directions, is of another run than the cell states.
+    """How the run of a row of results differs from the run that a cell states; method and direction are the cell's.
 
-    Which of the cell's scenarios it is of is not compared, and neither are the numbers of queries and items.
+    Scenarios and the numbers of queries and items are not compared here.
     """
     given, composed = row["setting"] == FEATURES, bool(cell.frames)
     adapter = row["adapter"] or (row["dataset"] if given else None)
@@ -129,7 +131,7 @@ def differences(cell: Published, row: Mapping[str, Any]) -> list[str]:
 def _parameters(
     method: methods.Method, used: _Values, stated: _Values, row: Mapping[str, Any]
 ) -> tuple[_Values, _Values, str]:
-    """A method's parameters as they took effect, as the cell states them, and which of ours are not the published."""
+    """The parameters that took effect, those that the cell states, and how ours differ from the published ones."""
     written = {name: value for name, value in used.items() if value is not None}
     ours, published, theirs = (
         methods.effective(method.name, own, str(row["direction"]), int(row["gallery"])) for own in (written, {}, stated)
@@ -139,10 +141,10 @@ def _parameters(
 
 
 def sizes_differ(part: Part, row: Mapping[str, Any]) -> Iterator[str]:
-    """How a row's numbers of queries and of gallery items differ from those that a part states.
+    """How a row's numbers of queries and of gallery items differ from the numbers that a part states.
 
-    The item of a missing query, or its several items, may be missing in the gallery too. Of galleries of several sizes
-    the mean counts, rounded as the part states it.
+    The items of a missing query may be missing in the gallery, too. For galleries of several sizes the mean counts,
+    rounded as in the part.
     """
     direction, sizes, _ = part
     missing, listed = int(row["missing_queries"]), int(row["queries"]) + int(row["missing_queries"])
@@ -165,7 +167,7 @@ def sizes_differ(part: Part, row: Mapping[str, Any]) -> Iterator[str]:
 def counted(paper: str, run: ScenarioKey, rows: Mapping[ScenarioKey, Mapping[str, Any]]) -> Mapping[str, Any]:
     """The row whose queries and items count for a scenario: its own.
 
-    Where the paper's own fidelity gate leaves out captions (Qiu et al., Sec. 5.3) it is the clean one.
+    Where the paper's own fidelity gate leaves out captions (Qiu et al., Sec. 5.3), the clean row counts.
     """
     is_of_paper = run.mix is None and papers()[paper].get("suite") == run.suite
     if is_of_paper and suite_registry.get(f"{run.suite}/{run.perturbation}").gated:
@@ -174,7 +176,7 @@ def counted(paper: str, run: ScenarioKey, rows: Mapping[ScenarioKey, Mapping[str
 
 
 def departures(protocol: EvaluationProtocol, row: Mapping[str, Any], missing: int) -> list[str]:
-    """How a row departs beside its key: the listed items, the corpus, the model's backend, and how it was run."""
+    """How a row departs in facts outside its key: listed items, corpus, the model's backend, and how it was run."""
     adapter, listed = row["adapter"] or row["dataset"], int(row["queries"]) + int(row["missing_queries"])
     lost = f"missing: {missing:,} of {plural(listed, 'query')}"
     left_out = [lost] if missing > SKIPPED.get((adapter, row["gallery_name"]), 0) else []
@@ -188,7 +190,7 @@ def departures(protocol: EvaluationProtocol, row: Mapping[str, Any], missing: in
     adapts, needs_bank = method is not None and method.adapts, method is not None and method.needs_bank
     frames, steps = (protocol.evaluation.get(name) for name in ("num_frames", "steps"))
     of_all = frames is not None and '"middle"' not in (row["parameters"] or "")
-    encoded = row["direction"] != COMPOSED  # whose features are float32
+    encoded = row["direction"] != COMPOSED  # its features are float32
     preset = " is {ours}, and the preset's is {theirs}"
     facts: list[_Fact] = [
         (True, trained, False, "the model is a small encoder that the workflow trained on synthetic scenes"),

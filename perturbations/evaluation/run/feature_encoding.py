@@ -37,7 +37,7 @@ CLIPS_FOLDER, CAPTIONS_FOLDER = "clips", "captions"
 _KINDS = (SOURCES, VIDEOS, MIXES, CAPTIONS, TEXTS)
 
 _Group = tuple[str, ScenarioKey | None]
-"""The folder of a file of features, and what these are perturbed by."""
+"""The folder of a feature file, and its scenario."""
 
 
 def write(
@@ -46,9 +46,10 @@ def write(
     """Encode the rows of manifests of sources, videos, mixes or captions; yields a line per file.
 
     A folder means all manifests below it. Clips go to `output`/clips, captions to `output`/captions, in files that
-    `feature_sets.path_of` names. A clip's feature is the mean over its frames; ids are those of items and captions.
-    Clips and captions are those that an evaluation uses: complete and accepted ones of complete sources. `t2v.csv` and
-    `v2t.csv` say what answers what, and list all queries of the manifests, so that those left out count as missing.
+    `feature_sets.path_of` names. A clip's feature is the mean over its frames; ids are the ids of items and captions.
+    The clips and captions are the same as in an evaluation: complete clips, and accepted captions, of complete sources.
+    `t2v.csv` and `v2t.csv` say which item answers which query, and list all queries of the manifests, so that queries
+    without features count as missing.
 
     Raises `ManifestError` for manifests of other kinds or of several datasets, for captions whose sources are not
     found, for two rows of one clip or caption, and where no row is left; `ConfigError` where `output` has features of
@@ -94,7 +95,7 @@ def write(
 
 
 def _manifests(given: Sequence[Path]) -> Iterator[tuple[Path, RowKind[Any]]]:
-    """The manifests to encode, and their kinds; of a folder those of the right kinds."""
+    """The manifests to encode, and their kinds; in a folder, all manifests of the right kinds."""
     for path in given:
         parts = manifest_paths.manifests_below(path) if path.is_dir() else [path]
         if not parts:
@@ -108,7 +109,7 @@ def _manifests(given: Sequence[Path]) -> Iterator[tuple[Path, RowKind[Any]]]:
 
 
 def _write_answers(folder: Path, clean: Clean) -> None:
-    """What answers what; a query that nothing can answer has an empty answer."""
+    """Write which item answers which query; a query that no item can answer has an empty answer."""
     pairs = [(row.caption_id, row.item_id) for row in clean.captions]
     rejected = [(f"rejected caption {number}", "") for number in range(1, clean.rejected + 1)]
     feature_sets.write_answers(folder / "t2v.csv", [*pairs, *rejected])
@@ -118,7 +119,7 @@ def _write_answers(folder: Path, clean: Clean) -> None:
 
 
 def _rejected(root: Path, dataset: str) -> int:
-    """How many captions of a dataset cannot be used: by their manifest, or by the list of a run that makes none."""
+    """How many captions of a dataset cannot be used: from their manifest, or else from the run's list."""
     manifest, lines = (
         root / manifest_paths.at(kind, dataset=dataset) for kind in ("captions_quarantine", "rejected_captions")
     )
@@ -138,7 +139,7 @@ def _group(row: Any) -> _Group:
 
 
 def _root(path: Path, about: Mapping[str, object]) -> Path:
-    """The folder that paths of rows start from; a job's part lies below its `work` and does not name it."""
+    """The folder from which the paths in rows start. For a part of a job it is the folder that contains `work`."""
     tree = None if "root" in about else manifest_paths.in_tree(Path(os.path.abspath(path)), manifest_paths.WORK)
     return locations.root_of(path, about) if tree is None else tree[0]
 

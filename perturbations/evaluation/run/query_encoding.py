@@ -1,7 +1,7 @@
 """Clips and captions as a model's input, and their features: sampled frames or tokens of queries, encoded galleries.
 
-The clean side of a dataset is encoded once per model, a perturbed gallery once per scenario, by the model as it is:
-adaptation methods change the query encoder.
+The clean side of a dataset is encoded once per model, a perturbed gallery once per scenario, both without adaptation:
+adaptation methods change only the query encoder.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WAY_OUT = "delete it and run snakemake again"
 
 
 def truncated(backbone: LoadedBackbone, texts: Sequence[str]) -> int | None:
-    """How many texts have more tokens than the model reads, logged before it reads them; None without texts."""
+    """How many texts have more tokens than the model reads; logged in advance. None without texts."""
     number = backbone.texts.truncated(texts) if texts else None
     if number:
         share = f"{number:,} of {len(texts):,} captions ({100 * number / len(texts):.1f} %)"
@@ -117,7 +117,7 @@ def batches(queries: QueryItems, places: Sequence[int], size: int, backbone: Loa
 
 
 def _fed(source: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
-    """The batches, and for a GPU a thread that makes the next ones in pinned memory while it computes.
+    """The batches; for a GPU, a thread makes the next batches in pinned memory while the GPU computes.
 
     On a CPU the model uses the cores itself.
     """
@@ -135,7 +135,7 @@ def ahead(items: Iterator[_T]) -> Iterator[_T]:
                 coming.append(thread.submit(lambda: [*islice(items, 1)]))
                 yield part[0]
         finally:
-            thread.shutdown(cancel_futures=True)  # nothing is made for a reader that has left
+            thread.shutdown(cancel_futures=True)  # the reader has left: make no more
 
 
 # --- features ---------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def ahead(items: Iterator[_T]) -> Iterator[_T]:
 def encoded(backbone: LoadedBackbone, rows: Sequence[ScenarioRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
     """The features of clips or of captions, in their order; clips are read and encoded in parts.
 
-    Equal captions, and clips of equal frames, are encoded once: in another batch the last digits would be others.
+    Equal captions, and clips of equal frames, are encoded once: in different batches the last digits would differ.
     """
     keys = [_key(row) for row in rows]
     distinct = dict(zip(keys, rows, strict=True))
@@ -209,7 +209,7 @@ def write(
 
 
 def read(path: Path, backbone: LoadedBackbone, modality: Modality) -> Gallery:
-    """Features that `write` wrote, on the model's device. Raises `ManifestError` for those of other weights."""
+    """Features that `write` wrote, on the model's device. Raises `ManifestError` for features of other weights."""
     try:
         with library("safetensors").safe_open(path, framework="pt") as file:
             features, checkpoint = file.get_tensor("features"), (file.metadata() or {}).get("checkpoint")

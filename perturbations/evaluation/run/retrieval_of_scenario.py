@@ -22,12 +22,12 @@ CandidateRow = ClipRow | SourceRow | CaptionRow | TextRow
 """A row of a manifest; its status and the scenario decide whether it becomes a query or a part of the gallery."""
 
 Perturbed = Callable[[Run, Modality], tuple[Sequence[CandidateRow], str]]
-"""Returns the rows from which a run's perturbed clips or captions are taken, and the hash of their manifests."""
+"""A function: the rows from which a run's perturbed clips or captions are taken, and the hash of their manifests."""
 
 
 @dataclass(frozen=True)
 class Clean:
-    """The rows of a dataset as it is: all listed clips, the usable captions, and how many others are listed."""
+    """The clean rows of a dataset: all listed clips, the usable captions, and the number of unusable captions."""
 
     sources: Sequence[SourceRow]
     captions: Sequence[CaptionRow]
@@ -44,7 +44,7 @@ class Retrieval(NamedTuple):
 
     Attributes:
         queries, items: their rows.
-        relevant: per query the places of its items in the gallery.
+        relevant: per query, the places of its relevant items in the gallery.
         missing: how many listed queries are left out: quarantined, not accepted, or without a relevant item.
     """
 
@@ -60,7 +60,7 @@ def id_of(row: ScenarioRow) -> str:
 
 
 def usable(rows: Sequence[CandidateRow], clean: Clean, modality: Modality) -> list[ScenarioRow]:
-    """The usable clips or captions among rows, by id: complete or accepted by the gate, of a complete source."""
+    """The usable rows, sorted by id: complete clips, or captions that the gate accepted, of complete sources."""
     complete = {row.item_id for row in clean.sources if row.status == COMPLETE}
     known: Sequence[ScenarioRow]
     if modality == "clips":
@@ -71,7 +71,7 @@ def usable(rows: Sequence[CandidateRow], clean: Clean, modality: Modality) -> li
 
 
 def batches_of_clips(clean: Clean, seed: int, size: int) -> list[list[str]]:
-    """The ids of clips that ask for captions, in the batches of a seed's order."""
+    """The ids of clips that are queries, in batches, in a seed's order."""
     captioned = {row.item_id for row in usable(clean.captions, clean, "captions")}
     ids = [row.item_id for row in usable(clean.sources, clean, "clips") if row.item_id in captioned]
     in_order = [ids[place] for place in places_of(ids, seed)]
@@ -83,8 +83,8 @@ def retrieval(
 ) -> Retrieval:
     """Clips that ask for their captions (v2t), or captions that ask for their clips (t2v).
 
-    `clips` and `captions` are the rows of manifests, perturbed or clean. What cannot be used is in neither part, and a
-    query whose items are all left out of the gallery is left out too.
+    `clips` and `captions` are rows of manifests, perturbed or clean. Unusable rows are left out, and so is a query
+    whose items are all missing in the gallery.
 
     Raises `ManifestError` when no query is left.
     """
@@ -101,7 +101,7 @@ def retrieval(
 
 
 def of_run(run: Run, perturbed: Perturbed, clean: Clean) -> tuple[Retrieval, str]:
-    """The retrieval of a run's scenario, and the hash of the manifests of what it perturbs.
+    """The retrieval of a run's scenario, and the hash of the manifests of its perturbed rows.
 
     Raises `ManifestError` when no query is left.
     """

@@ -1,4 +1,4 @@
-"""Results of an evaluation: the journal that keeps them while a job runs, and what a row says of its making."""
+"""The journal that keeps an evaluation's results while a job runs, and the columns that say how a row was made."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from perturbations.models.checkpoints import library
 
 
 class Journal:
-    """The finished runs of a job, by the key of all that they depend on: a line of JSON each, as soon as it is made.
+    """The finished runs of a job, by a key of everything that they depend on. A line of JSON is written for each run.
 
-    An interrupted job goes on where it was; what is in the journals beside it, of other jobs on the same scenarios, is
+    An interrupted job continues where it was. Runs in the journals beside it, of other jobs on the same scenarios, are
     not made again.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Another job that begins writes its journal again: the file that it writes is gone a moment later.
+        # A job that begins rewrites its journal: its temporary file may disappear at any moment.
         beside = [
             own for own in manifest_paths.journals_in(path.parent) if own != path and not storage.is_leftover(own)
         ]
@@ -42,7 +42,7 @@ class Journal:
             self._done |= own
 
     def once(self, key: str, make: Callable[[], list[Finished]]) -> list[Finished]:
-        """What `make` gives, or gave before under this key."""
+        """The result of `make`, or the result under this key from before."""
         if key not in self._done:
             self._done[key] = make()
             with storage.output_errors(self._path), self._path.open("ab") as file:
@@ -62,12 +62,12 @@ def _read(journal: Path) -> dict[str, list[Finished]]:
             key, runs = json.loads(text or "")
             done[key] = [(ResultRow(**row), queries) for row, queries in runs]
         except (ValueError, TypeError):
-            continue  # the line is not as it was written, or another version's
+            continue  # a damaged line, or a line of another version
     return done
 
 
 def settings_cell(run: Run, settings: Mapping[str, Any]) -> str:
-    """The column `settings` of a result: what all runs of a model share, with what no column of its own has."""
+    """The column `settings` of a result: what a model's runs share, and `settings` without columns of their own."""
     names = ("adapter", "model", "model_key", "num_frames", "precision", "setting", "steps", "batch_size")
     return canonical({**{name: getattr(run, name) for name in names}, **settings})
 

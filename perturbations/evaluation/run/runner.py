@@ -1,7 +1,7 @@
 """The runs of a job: every scenario with every method.
 
 A scenario's queries, its gallery or both are perturbed. Methods adapt the encoder of the queries; a perturbed gallery
-is encoded once, by the model as it is.
+is encoded once, without adaptation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from perturbations.evaluation.result_rows import (
     places_of,
     rows_of,
 )
-from perturbations.evaluation.result_sets import measured, scenario_name
+from perturbations.evaluation.result_sets import result_of_scores, scenario_name
 from perturbations.evaluation.run import query_encoding, retrieval_of_scenario, run_journal
 from perturbations.evaluation.run.retrieval_of_scenario import Clean, Perturbed, ScenarioRow
 from perturbations.manifest.rows import CaptionRow, TextRow
@@ -48,15 +48,15 @@ _log = logging.getLogger("perturbations")
 
 
 class EvaluationJob:
-    """What the runs of a job share: the model, the dataset as it is, and how runs are perturbed.
+    """What the runs of a job share: the model, the clean dataset, and the source of perturbed rows.
 
     Args:
         backbone: the model.
-        clean: the dataset as it is.
-        encoded: the features of clean clips and captions, as far as the job needs them.
+        clean: the clean dataset.
+        encoded: the features of clean clips and captions that the job needs.
         perturbed: gives the rows of a run's perturbed clips or captions.
         banks: the features of the banks, by the names that `adapt` gives them.
-        settings: what else results depend on, for their column `settings`.
+        settings: all other settings that results depend on, for their column `settings`.
         top_k: how many items that a query retrieved first are kept.
         reader: what decodes clips.
     """
@@ -84,12 +84,12 @@ class EvaluationJob:
     def evaluate(self, runs: Sequence[Run], journal: Path) -> tuple[list[ResultRow], list[RankRow]]:
         """The rows of results and ranks of runs.
 
-        Runs in `journal`, and in those beside it of other jobs on the same scenarios, are not repeated. Raises
+        Runs in `journal`, and in the journals of other jobs on the same scenarios beside it, are not repeated. Raises
         `ManifestError` where no query is left.
         """
         for own in map(methods.method, dict.fromkeys(run.method for run in runs)):
             if own.takes_gallery_bank and "gallery_bank" not in self.banks:
-                text = "without `evaluation.gallerybank`, the gallery is its own bank"
+                text = "without `evaluation.gallerybank`, the gallery itself is the gallery bank"
                 _log.warning("%s: %s: with few items clean results may drop", own.title, text)
         known, results = run_journal.Journal(journal), list[Finished]()
         with self._stack:
@@ -109,7 +109,7 @@ class EvaluationJob:
         return {name: bank for name, bank in self.banks.items() if used[name]}
 
     def batches(self, queries: Sequence[ScenarioRow], places: Sequence[int], run: Run) -> Iterator[Batch]:
-        """A scenario's queries at some places, in that order; the next scenario may have the same ones."""
+        """A scenario's queries at some places, in that order; kept, as the next scenario may have the same queries."""
         sha256 = _sha256_of(queries)
         assert run.num_frames is not None
         assert run.batch_size is not None
@@ -122,11 +122,11 @@ class EvaluationJob:
 
 
 class _Scenario:
-    """A scenario's retrieval, and what its runs share: the gallery, and the queries by the model as it is."""
+    """A scenario's retrieval, and what its runs share: the gallery's features, and the queries' without adaptation."""
 
     def __init__(self, job: EvaluationJob, run: Run) -> None:
         self.job, self.run = job, run
-        self.unadapted: Unadapted = {}  # as if each batch had been encoded by the model as it is
+        self.unadapted: Unadapted = {}  # as if each batch had been encoded without adaptation
         self.asks, self.answers = planned_runs.asks(run.direction), planned_runs.answers(run.direction)
         self.retrieval, manifest_sha256 = retrieval_of_scenario.of_run(run, job.perturbed, job.clean)
         queries, items, relevant, _ = self.retrieval
@@ -141,7 +141,7 @@ class _Scenario:
         }
 
     def results(self, planned: Run, journal: run_journal.Journal) -> list[Finished]:
-        """The results of one method and seed, made now or before."""
+        """The results of a method and seed, made now or earlier."""
         job = self.job
         run = replace(
             planned,
@@ -155,7 +155,7 @@ class _Scenario:
 
     @cached_property
     def gallery(self) -> Gallery:
-        """The features of the gallery: a clean one has every usable item of the dataset."""
+        """The features of the gallery: a clean gallery has every usable item of the dataset."""
         if not planned_runs.perturbs(self.answers, self.run.direction, self.run.side):
             return self.job.encoded[self.answers]
         assert self.run.num_frames is not None
@@ -187,13 +187,13 @@ class _Scenario:
 
     @cached_property
     def clean_input_queries(self) -> int | None:
-        """How many perturbed captions the model reads as the clean ones; None where no caption is perturbed."""
+        """How many perturbed captions the model reads as clean captions; None where no caption is perturbed."""
         pairs = [(row.source_text, row.text) for row in self.retrieval.queries if isinstance(row, TextRow)]
         return self.job.backbone.texts.same_inputs(pairs) if pairs else None
 
 
 def _sha256_of(rows: Sequence[ScenarioRow]) -> str:
-    """A hash of queries or items: of their frames, and of their texts."""
+    """A hash of queries or items: of their frames and texts."""
 
     def identity(row: ScenarioRow) -> list[str | None]:
         if isinstance(row, CaptionRow):
@@ -204,12 +204,12 @@ def _sha256_of(rows: Sequence[ScenarioRow]) -> str:
 
 
 def _result_of_method(asked: _Scenario, run: Run, key: str) -> Finished:
-    """The result of a run: its method scores, in batches of the seed's order, the scenario's queries."""
+    """The result of a run: its method scores the scenario's queries, in batches, in the seed's order."""
     job, size = asked.job, run.batch_size
     assert size is not None
     truncated = asked.truncated_queries
     places = places_of(asked.query_ids, run.seed)
-    # What only compares known features needs no pixels and no tokens.
+    # A method that only compares known features needs no pixels and no tokens.
     known = None if methods.method(run.method).adapts else asked.known_queries
     if known is None:
         batches: Iterable[Batch | Gallery] = job.batches(asked.retrieval.queries, places, run)
@@ -234,9 +234,9 @@ def _result_of_method(asked: _Scenario, run: Run, key: str) -> Finished:
     shown = logged(similarities, -(-len(places) // size), f"batches of {run.label}")
     in_order = np.concatenate([part.float().cpu().numpy() for part in shown])
     scores = in_order[np.argsort(places)]
-    # Of features that were encoded before, the time is not known here.
+    # The time of encoding is not known for features that were encoded earlier.
     spent: dict[str, Any] = {**recording.counts, **({} if known is not None else recording.summary())}
-    row, queries = measured(
+    row, queries = result_of_scores(
         run,
         asked.query_ids,
         asked.item_ids,

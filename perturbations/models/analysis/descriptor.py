@@ -16,9 +16,9 @@ _SIDE, _GRID, _LEVELS = 64, 8, 6
 def describe(frames: Sequence[Image]) -> npt.NDArray[np.float32]:
     """One vector of length 1 for a clip: float32, 408 numbers.
 
-    A part of it is the mean colour on an 8 x 8 grid, minus the middle grey; a part the square roots of the shares of
-    6 x 6 x 6 colours, minus their mean: so the similarity of unlike clips is near 0 and not near 1. Nothing is learned
-    from data.
+    The first part is the mean colour on an 8 x 8 grid, minus the middle grey. The second part is the square roots of
+    the shares of 6 x 6 x 6 colours, minus their mean, so that the similarity of unlike clips is near 0 and not near 1.
+    Nothing is learned from data.
 
     Args:
         frames: a few of the clip's frames: uint8 RGB, height x width x 3. MLVP takes 12.

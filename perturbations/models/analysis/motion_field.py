@@ -26,7 +26,7 @@ class FrameMotion(NamedTuple):
     Attributes:
         mask: bool, H x W: pixels that move, at or above the 75th percentile of the frame's flow magnitudes.
         angle: direction of the mean flow vector, degrees, in (-180, 180], x to the right and y down.
-        still: whether that percentile is zero, so that every pixel is at or above it.
+        still: whether this percentile is zero: then every pixel is at or above it.
     """
 
     mask: npt.NDArray[np.bool_]
@@ -61,7 +61,7 @@ class Follower:
 
     @staticmethod
     def needed(positions: Collection[int] | None) -> set[int] | None:
-        """The frames to show for the motion at these positions: each of them and the one before it. None means all."""
+        """The frames to show for the motion at these positions: each frame and the frame before it. None means all."""
         return None if positions is None else {near for at in positions for near in (at - 1, at) if near >= 0}
 
     def show(self, image: Image, position: int) -> None:

@@ -34,8 +34,8 @@ def largest_product(
 ) -> tuple[int, float] | None:
     """The position of the vector with the largest dot product with the query, and that product.
 
-    Arguments and result are otherwise as in `nearest`. The lengths of the vectors count: of two of the same direction
-    the longer wins. Among equals, the smallest position does.
+    Arguments and result are otherwise as in `nearest`. The lengths of the vectors count: of two vectors in the same
+    direction the longer wins. Among equals, the smallest position wins.
     """
     # C order, and sums row by row: the last bits of others depend on an array's layout, its size and the machine.
     index = np.array(vectors, np.float64, order="C")
@@ -50,7 +50,7 @@ def largest_product(
 
 
 def _direction(vectors: npt.ArrayLike) -> _Vectors:
-    """Vectors of length 1; those of length 0 stay."""
+    """Each vector divided by its length; vectors of length 0 stay."""
     # Scaled first, so that no square overflows or underflows.
     values = np.array(vectors, np.float64, order="C")
     largest = np.abs(values).max(axis=-1, keepdims=True, initial=0)

@@ -1,9 +1,9 @@
 """Finds the main object of a clip without a trained model: what moves against the camera, near the middle.
 
 Each cell of a frame has a probability of belonging to the object: a prior for the middle, times what moves there. The
-box is the one whose expected overlap with the object is largest. What fills its box moves as a whole, and is an object
-by itself (`motion`). Else, as with people, of whom only parts move, a constant is added to what moves, so that the box
-is a central region, drawn aside by motion (`centre`).
+chosen box has the largest expected overlap with the object. An object whose motion fills its box moves as a whole
+(`motion`). Otherwise only parts move, as with people: a constant is added to the motion, so that the box is a central
+region, shifted towards the motion (`centre`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WHOLE = 0.72  # of a box: motion that fills more of it is an object by itself
 
 
 class Sighting(NamedTuple):
-    """The main object in one frame: x0, y0, x1, y1 in pixels, the overlap that is expected, what the box rests on."""
+    """The main object in one frame: x0, y0, x1, y1 in pixels, the expected overlap, and the evidence for the box."""
 
     box: tuple[float, float, float, float]
     overlap: float
@@ -41,7 +41,7 @@ class Sighting(NamedTuple):
 
 
 def neighbourhood(positions: Collection[int], num_frames: int) -> set[int]:
-    """The frames that finding the objects at `positions` needs: these and those beside each."""
+    """The frames that are needed to find the objects at `positions`: each of them, the one before and the one after."""
     return {at + step for at in positions for step in (-1, 0, 1) if 0 <= at + step < num_frames}
 
 
@@ -73,8 +73,8 @@ def sighting(frames: Mapping[int, Image], position: int, size: tuple[int, int]) 
 def _moves(frames: Mapping[int, Image], position: int) -> _Floats:
     """How much each cell moves against the camera, 0 to 1.
 
-    Of the speeds from the frame before and to the frame after the smaller counts, because background that is covered or
-    uncovered seems to move in one of the two.
+    There are two speeds, from the frame before and to the frame after. The smaller counts, because background that is
+    covered or uncovered seems to move in one of the two.
     """
     frame = frames[position]
     near = [frames[at] for at in (position - 1, position + 1) if at in frames]
@@ -132,7 +132,7 @@ def _boxes() -> tuple[npt.NDArray[Any], ...]:
 
 
 def _best(probability: _Floats) -> tuple[tuple[int, int, int, int], float]:
-    """The box that is expected to overlap the object most, and by how much: about the mean intersection over union."""
+    """The box with the largest expected overlap with the object, and this overlap: about the mean IoU."""
     x0, y0, x1, y1, area = _boxes()
     sums = np.pad(probability.astype(np.float64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0))) / probability.size
     # All pairs of columns by all pairs of rows; whole rows of a table are gathered, which is faster than single sums.

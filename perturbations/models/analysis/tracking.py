@@ -21,7 +21,7 @@ class Detection(NamedTuple):
     Attributes:
         box: (x0, y0, x1, y1) in pixels of the frame, 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height.
         score: confidence in [0, 1].
-        label: the query that it matches; empty for a detector that needs no words.
+        label: the searched word that it matches; empty for a detector that needs no words.
         embedding: L2-normalized float32 vector of the box's content, for tracking.
     """
 
@@ -42,8 +42,8 @@ Object = dict[str, Any]
 def track(frames: Sequence[Sequence[Detection]]) -> list[list[int]]:
     """Give each detection of each frame a track (Alg. 3, line 14).
 
-    In order of appearance: a detection joins the first track whose first object it resembles and which has no object
-    in this frame yet, or begins a new track.
+    Detections are taken in order of appearance. A detection joins the first track whose first object it resembles, if
+    the track has no object in this frame yet; otherwise it begins a new track.
     """
     firsts: list[npt.NDArray[np.float32]] = []
     last_seen: list[int] = []
@@ -101,7 +101,7 @@ def interpolate(
     """The main object's box in every frame of a clip: num_frames x 4 (x0, y0, x1, y1), NaN without an object.
 
     Between two analysed frames that show the same track the box moves in a straight line. Otherwise a frame has the box
-    of the nearest analysed frame, or NaN if that has none; of two equally near frames the earlier one.
+    of the nearest analysed frame (of two equally near frames, the earlier), or NaN if that frame has no box.
     """
     places, first = np.unique(np.asarray(positions), return_index=True)
     known = np.array([boxes[index] or (np.nan,) * 4 for index in first], np.float64)

@@ -1,1 +1,1 @@
-"""Guides: what kernels must know about a clip beside its frames. One file per kind of guide."""
+"""Guides: the facts about a clip that kernels need beside its frames. One file per kind of guide."""

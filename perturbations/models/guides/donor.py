@@ -1,4 +1,4 @@
-"""Donors: another clip of a corpus that gives frames: the most similar one (MLVP) or any (MVTamperBench)."""
+"""Donors: clips of a corpus that give frames to another clip: the most similar clip (MLVP) or any (MVTamperBench)."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _embed_frames(
 ) -> Analysed:
     """The clip's vector, from 12 uniformly sampled frames, by the fixed descriptor or by CLIP.
 
-    An embedding has the length 1. Features are the mean of the frames' features, whose lengths count: MLVP's code
-    compares a caption's features with that mean.
+    An embedding has the length 1. Features are the mean of the frames' features, and their lengths count: MLVP's code
+    compares a caption's features with this mean.
     """
     places = uniform_indices(SAMPLED, clip.num_frames)
     seen = {frame.position: frame.image for frame in ticking(clip.frames({*places}), tick)}
@@ -85,7 +85,7 @@ def _embed_caption(
 ) -> Analysed:
     """The features of the caption that the search for the clip's main object generated; their length counts.
 
-    For the search of donors, the released event insertion.
+    It is for donors of the variant `released` of event insertion.
     """
     assert before is not None
     if before.status != COMPLETE:
@@ -124,9 +124,9 @@ class _Donor(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class DonorFacts(Facts):
-    """The donor of a clip, and how similar it is; None where it was drawn.
+    """The donor of a clip, and their similarity; None where the donor was drawn at random.
 
-    The similarity is the cosine of the two clips' vectors, or their dot product: the guide's recipe says which.
+    The similarity is the cosine or the dot product of the two clips' vectors, as the guide's recipe says.
     """
 
     donor: _Donor
@@ -147,14 +147,14 @@ class DonorFacts(Facts):
 
 
 def _facts_of(row: AnalysisRow, similarity: float | None = None) -> DonorFacts:
-    """The facts of a clip whose donor is the clip of a row."""
+    """The facts of a clip whose donor is the clip in `row`."""
     names = ("dataset", "item_id", "start_s", "end_s", "frame_count", "fps")
     donor = _Donor(**{name: getattr(row, name) for name in names}, sha256=row.source_sha256)
     return DonorFacts(donor=donor, similarity=similarity, files={"donor": row.source_path})
 
 
 def _is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
-    """Whether two rows are of one clip, of one file, or of equal frames."""
+    """Whether two rows describe the same clip, the same file, or equal frames."""
     return (
         (row.dataset, row.item_id) == (query.dataset, query.item_id)
         or row.source_sha256 == query.source_sha256
@@ -229,7 +229,7 @@ class DonorGuide(GuideRecipe):
         return _facts_of(donors[position], round(similarity, 6))
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> tuple[int, float]:
-        """The number of the donor's frames, and how many of them pass per frame of the clip."""
+        """The number of the donor's frames, and how many donor frames pass in the time of one frame of the clip."""
         assert isinstance(facts, DonorFacts)
         return facts.donor.frame_count, facts.donor.fps / clip.fps
 
@@ -251,7 +251,7 @@ def _is_by_caption(settings: GuideSettings) -> bool:
 def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
     """`number` donors and their vectors, chosen by a hash.
 
-    A donor added to or removed from the corpus changes at most one of the others.
+    A donor that is added to or removed from the corpus changes at most one of the other donors.
     """
     by_item = {row.item_id: row for row in known.donors}
     dataset = known.donors[0].dataset if known.donors else ""
@@ -279,13 +279,13 @@ class RandomDonorGuide(GuideRecipe):
         return cls(corpus=settings.donors, analysis=ANALYSES["embedding"].recipe(settings))
 
     def donors(self) -> tuple[str, str]:
-        """Clips are drawn out of those that have an analysis."""
+        """Donors are drawn from the clips with an analysis."""
         return self.corpus, "embedding"
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> DonorFacts:
-        """A clip of the corpus, drawn for the clip out of those long enough, or out of all where none is.
+        """A clip of the corpus that is drawn for the clip, from clips that are long enough, or from all if none is.
 
-        Never the clip itself, nor one of its file or its frames.
+        Never the clip itself, nor a clip of the same file or with equal frames.
         """
         query = known.row(item_id)
         seconds = parameters.get("seconds", 0)
@@ -302,7 +302,7 @@ class RandomDonorGuide(GuideRecipe):
         return facts.donor.frame_count, clip.fps
 
     def models(self, row: AnalysisRow | None) -> str:
-        """None: which clips there are does not depend on how they are compared."""
+        """No model: the list of clips does not depend on how clips are compared."""
         return "{}"
 
 

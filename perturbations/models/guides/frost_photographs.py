@@ -19,7 +19,7 @@ from perturbations.media.clean_clip import CleanClip
 from perturbations.models.guides.guide_registry import Facts, GuideRecipe, GuideSettings, Known, Parameters
 
 _FIRST = 5
-"""The photographs, in the order of their names, that MM-Robustness' code chooses from."""
+"""How many photographs, in the order of their names, MM-Robustness' code chooses from."""
 
 
 class Frost(Strict):
@@ -32,7 +32,7 @@ class Frost(Strict):
 class FrostFacts(Facts):
     """The SHA-256 and file of a clip's photograph of frost; None where the kernel draws the ice.
 
-    `size` is its width and height, where the recipe does not resize it: a smaller one than the frame is enlarged.
+    `size` is its width and height, if the recipe does not resize it: a photograph smaller than the frame is enlarged.
     """
 
     frost: str | None = None
@@ -42,9 +42,9 @@ class FrostFacts(Facts):
 
 @dataclass(frozen=True, kw_only=True)
 class FrostGuide(GuideRecipe):
-    """The kernel is given a photograph of frost of the folder `files["images"]`, or nothing: it draws the ice then.
+    """The kernel gets a photograph of frost from the folder `files["images"]`, or nothing: then it draws the ice.
 
-    `choice` is "first_five" where MM-Robustness' code chooses: of its six photographs, it never takes the last.
+    `choice` is "first_five" for the choice of MM-Robustness' code, which never takes the last of its six photographs.
     """
 
     summary: ClassVar = "the ice: photographs of `backends.frost`, or synthetic"

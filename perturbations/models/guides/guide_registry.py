@@ -1,12 +1,12 @@
-"""The types of guides and of the analyses that they need, all of them by name, and their look-up.
+"""The types of guides and of the analyses that they need, and the look-up of guides and analyses by name.
 
 A guided kernel must know more about a clip than its frames: which pixels move, where the main object is, which style to
 paint in. The manifest's row holds everything that the frames depend on as *facts*, in JSON: the row alone is enough to
 make its frames again. The *guide* converts facts to the kernel's argument. An *analysis* examines a clip once, for all
 severities, and the facts come from its row. The same functions serve files and arrays in memory.
 
-The modules of this room import torch and what needs it in functions only. Each is loaded when one of its guides is
-asked for: a job needs one.
+The modules of this room import torch, and modules that need torch, only inside functions. A module is loaded when one
+of its guides is asked for: a job needs only one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GuideSettings:
     donors: str = ""
 
     def role_settings(self, role: str) -> dict[str, Any]:
-        """The settings of a role, as JSON; keys that are not set are left out."""
+        """The settings of a role as JSON, without keys that are not set."""
         settings: dict[str, Any] = getattr(self.backends, role).model_dump(mode="json", exclude_none=True)
         return settings
 
@@ -77,14 +77,14 @@ Analysed = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class AnalysisRecipe(Record):
-    """All that determines the result of an analysis beside the clip; it is done once per clip for all severities.
+    """Everything that determines an analysis's result, except the clip; an analysis serves all severities of a clip.
 
     Attributes:
-        analysis: its name, of its manifest and of its jobs too.
-        version: the declared one.
+        analysis: its name, also the name of its manifest and in its jobs.
+        version: the version that the analysis declares.
         model: the settings of its model: `backend` and, where that is "pretrained", the weights, `device` and `dtype`;
             None where it has no model.
-        num_frames: how many sampled frames it analyses, where not all of the clip.
+        num_frames: how many sampled frames it analyses; None: all frames of the clip.
         captions: the analysis whose captions it embeds.
     """
 
@@ -103,8 +103,8 @@ class AnalysisRecipe(Record):
     ) -> Analysed:
         """The result for a clip. Models are loaded once, at the first clip.
 
-        `file` is for a result that is too large for a row, `before` the clip's row of the analysis that this one builds
-        on; `tick` is called as a sign of life during long work. Raises `MediaError`.
+        `file` is for a result that is too large for a row, `before` the clip's row of the analysis that this analysis
+        builds on; `tick` is called as a sign of life during long work. Raises `MediaError`.
         """
         return analysis(self.analysis).run(self, clip, file, before, tick)
 
@@ -119,7 +119,7 @@ class Analysis:
     """An analysis of clips.
 
     Attributes:
-        name: of its manifest and of its jobs.
+        name: the name of its manifest and in its jobs.
         version: a higher one when its results change.
         run: the function behind `AnalysisRecipe.run`; its first argument is the recipe.
         role: the role whose model it uses, a key of `backends` in `config.yaml`.
@@ -171,7 +171,7 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts(Record):
-    """All that the frames of one clip depend on beside its pixels."""
+    """Everything that the frames of a clip depend on, except its pixels."""
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -185,19 +185,19 @@ class Facts(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class GuideRecipe(Record):
-    """All that determines a kernel's guide beside the clip; `files` holds paths, which change no result.
+    """Everything that determines a kernel's guide, except the clip; `files` holds paths, which change no result.
 
     The default of `kind` is the guide's name in declarations of perturbations. A guide whose facts come from an
-    analysis of the clip has the field `analysis`, its recipe. One without an analysis declares `version` as an analysis
-    does.
+    analysis of the clip has the analysis's recipe in the field `analysis`. A guide without an analysis declares a
+    `version`, as analyses do.
 
     Attributes:
         summary: what the kernel learns from it, for pages.
-        facts: the type of its facts; empty ones where the kernel needs nothing that a row could hold.
+        facts: the type of its facts; empty facts where the kernel needs nothing that a row could hold.
         role: the role whose model it uses.
-        keeps_times: whether the kernel is given the clip's times, at which the perturbed frames are shown too.
-        takes_frames: whether the kernel is given frames of another clip.
-        analysed_by: the analysis of the clip that it needs, where that is all of its recipe.
+        keeps_times: whether the kernel gets the clip's times; the perturbed frames are then shown at the same times.
+        takes_frames: whether the kernel gets frames of another clip.
+        analysed_by: the analysis of the clip that it needs, if its recipe consists of this analysis alone.
         on_the_fly: whether the kernel works without the analysis, because the guide watches the frames.
     """
 
@@ -230,7 +230,7 @@ class GuideRecipe(Record):
         return Facts()
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> object:
-        """What the kernel takes, from the clip's facts, size and clock, and from the file that its analysis kept."""
+        """The kernel's argument, from the clip's facts, size and clock, and from the file that its analysis kept."""
         raise NotImplementedError
 
     def models(self, row: AnalysisRow | None) -> str:
@@ -242,9 +242,9 @@ class GuideRecipe(Record):
         return None
 
     def differences(self, *, own_donors: bool) -> Iterator[str]:
-        """What it takes that the authors of published results did not.
+        """How the guide differs from the guides behind published results.
 
-        `own_donors`: frames are of clips that are evaluated themselves.
+        `own_donors`: whether donors are clips that are also evaluated.
         """
         yield from ()
 
@@ -266,7 +266,7 @@ GUIDES = {
     "random_donor": "donor",
     "style": "style_pictures",
 }
-"""The guides by name, and the file whose `GUIDES` has it."""
+"""For each guide's name, the file whose `GUIDES` contains the guide."""
 
 ANALYSES = {
     "embedding": "donor",
@@ -275,7 +275,7 @@ ANALYSES = {
     "main_object": "main_object",
     "motion": "motion",
 }
-"""The analyses by name, and the file whose `ANALYSES` has it."""
+"""For each analysis's name, the file whose `ANALYSES` contains the analysis."""
 
 
 def get(name: str) -> type[GuideRecipe]:

@@ -39,7 +39,7 @@ _CAPTIONED_FRAMES = 16
 
 
 class OfflineMainObject(Strict):
-    """What moves as a whole, else a central region: no download, no words."""
+    """The object that moves as a whole, otherwise a central region: no download, no words."""
 
     backend: Literal["offline"] = "offline"
 
@@ -75,14 +75,14 @@ _Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in pixels."""
 
 _Source = Literal["motion", "centre", "detector"]
-"""A box rests on an object that moves as a whole, on no such object (a central region), or on a detector."""
+"""The evidence for a box: an object that moves as a whole, no such object (a central region), or a detector."""
 
 _Position = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _MainObjectFacts(Facts):
-    """The main object's box, its track and what it rests on, per analysed frame; None in a frame without one."""
+    """The main object's box, its track and its evidence, per analysed frame; None in a frame without an object."""
 
     positions: Annotated[tuple[_Position, ...], Field(min_length=1)]
     boxes: tuple[_Box | None, ...]
@@ -136,7 +136,7 @@ class MainObjectGuide(GuideRecipe):
     analysis: AnalysisRecipe
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> _MainObjectFacts:
-        """The part of the analysis that the frames depend on, and what each box rests on."""
+        """The part of the analysis that the frames depend on, and the evidence for each box."""
         objects = parse_result(known.row(item_id).result or "")
         return _MainObjectFacts(**{column.name: getattr(objects, column.name) for column in fields(_MainObjectFacts)})
 
@@ -178,7 +178,7 @@ def _result(
     keywords: Sequence[str],
     identity: Mapping[str, object],
 ) -> Analysed:
-    """The result of a clip: detections per sampled frame and what they rest on, its caption, and the searched words."""
+    """The result of a clip: detections per sampled frame, their evidence, its caption, and the searched words."""
     objects = tuple(map(tuple, tracking.rank(detected, clip.height, clip.width)))
     result = MainObjects(
         caption=caption,

@@ -57,12 +57,12 @@ class MotionGuide(GuideRecipe):
     analysis: AnalysisRecipe
 
     def find(self, item_id: str, known: Known, *, seed: int, draw: float, parameters: Parameters) -> Facts:
-        """Empty facts, if the clip's motion was analysed: it is too large for a row, and its file can be made again."""
+        """Empty facts if the clip's motion was analysed: it is too large for a row, and its file can be made again."""
         known.row(item_id)
         return Facts()
 
     def argument(self, facts: Facts, clip: CleanClip, kept: Path | None) -> object:
-        """The function position -> motion: from the analysis's file, or without one from the frames as they come."""
+        """The function position -> motion, from the analysis's file, or without a file from the frames as they come."""
         return motion_field.Follower() if kept is None else motion_field.reader(kept, clip.height, clip.width)
 
 

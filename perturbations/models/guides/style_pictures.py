@@ -48,7 +48,7 @@ class PretrainedStyle(Strict):
 class StyleFacts(Facts):
     """The style that a clip is painted in: a name, or the SHA-256 of an image.
 
-    `files` has the image, where the package does not draw it, and the networks.
+    `files` has the image, unless the package generates it, and the networks.
     """
 
     style: str
@@ -105,7 +105,7 @@ class StyleGuide(GuideRecipe):
         return canonical({"style": {name: described[name] for name in described.keys() - {"kind", "files"}}})
 
     def differences(self, *, own_donors: bool) -> Iterator[str]:
-        """The authors' styles are paintings. (An offline painter is called a stand-in anyway.)"""
+        """Generated styles differ: the authors' are paintings. (An offline painter is reported as a stand-in.)"""
         if "images" not in self.files and not self.is_offline:
             yield "styles are drawn by the package, and the authors' are paintings"
 

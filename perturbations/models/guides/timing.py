@@ -15,7 +15,7 @@ from perturbations.models.guides.guide_registry import Facts, GuideRecipe
 
 @dataclass(frozen=True, kw_only=True)
 class ClockGuide(GuideRecipe):
-    """The kernel gets the times of the clip's frames; the perturbed ones are shown at the same times."""
+    """The kernel gets the times of the clip's frames; the perturbed frames are shown at the same times."""
 
     summary: ClassVar = "the times of the clip's frames"
     keeps_times: ClassVar = True
@@ -29,7 +29,7 @@ class ClockGuide(GuideRecipe):
 
 @dataclass(frozen=True, kw_only=True)
 class FrameRateGuide(GuideRecipe):
-    """The kernel gets the clip's frame rate: one that counts in seconds, or changes the clip's length."""
+    """The kernel gets the clip's frame rate, because it counts in seconds or changes the clip's length."""
 
     summary: ClassVar = "the clip's frame rate"
 

@@ -16,7 +16,7 @@ _OPTIONS = tuple(f"option {number}" for number in range(5))
 
 
 class EgoSchema(Dataset):
-    """The keys of `config.yaml`, with those of the public answers and of the places in Ego4D."""
+    """The keys of `config.yaml`, also for the public answers and for the places in Ego4D."""
 
     answers: Path | None = Field(
         None, description="egoschema: subset_answers.json, whose questions alone are listed: others have no answer"

@@ -36,13 +36,13 @@ FOLDERS = {
         ("perception/videos",),
     ),
 }
-"""Task -> where its videos lie: as they were published, and as lmms-eval has them; it looks for the last of these."""
+"""Task -> the folders of its videos: as published, and as in lmms-eval, which looks for the last of them."""
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
-    """Questions by task: a folder of the task's files, one of them, or the one file that has all of them.
+    """Questions by task, from a folder of the tasks' files, from one of these files, or from one file with all tasks.
 
-    Videos that lie in a folder of segments are cut already.
+    Videos in a folder of segments are cut already.
     """
     add_all(_entries(annotations_of(dataset), dataset.videos or Path(), collector), collector)
 
@@ -71,7 +71,7 @@ def _fields(task: str, folder: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tasks(path: Path) -> Iterator[tuple[str, str, list[Any], str]]:
-    """Each task: its name, its file, its rows, and the folder of its videos where the file says it."""
+    """Each task: its name, its file, its rows, and the folder of its videos if the file names it."""
     if path.is_dir():
         if not (files := [file for file in sorted(path.glob("*.json")) if file.stem in FOLDERS]):
             raise AnnotationError(f"{path} has no file of a task, such as action_sequence.json")

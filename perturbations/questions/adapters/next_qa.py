@@ -18,7 +18,7 @@ _KINDS = {"C": "causal", "T": "temporal", "D": "descriptive"}
 
 
 class NextQa(Dataset):
-    """The keys of `config.yaml`, with that of VidOR's names of files."""
+    """The keys of `config.yaml`, also for VidOR's names of files."""
 
     map_vid_vidor_id: Path | None = Field(
         None, description="next_qa: map_vid_vidorID.json, where the videos lie as VidOR has them"

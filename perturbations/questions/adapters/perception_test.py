@@ -16,7 +16,7 @@ from perturbations.questions.table import add_all, entries
 
 
 class PerceptionTest(Dataset):
-    """The keys of `config.yaml`, with that of the frames before which videos end."""
+    """The keys of `config.yaml`, also for the list of frames before which videos end."""
 
     cut_frame_mapping: Path | None = Field(
         None,
@@ -26,7 +26,7 @@ class PerceptionTest(Dataset):
 
 
 def read(dataset: PerceptionTest, collector: Collector) -> None:
-    """Questions by video. A video is cut before the frame that the list has for it, where that is above 0."""
+    """Questions by video. A video is cut before the frame in the list, if that is above 0."""
     assert dataset.cut_frame_mapping is not None
     cuts = whole_json(dataset.cut_frame_mapping, dict, "an object {video: frame}")
     videos = whole_json(annotations_of(dataset), dict, "an object {video: {metadata, mc_question}}")
@@ -69,7 +69,7 @@ _MOST = 1e9
 
 
 def _end_s(frame: object, about: object) -> float | None:
-    """The time half a frame before the first frame that is cut off; None where nothing is. Raises `ValueError`."""
+    """The time half a frame before the first frame that is cut off; None where nothing is cut. Raises `ValueError`."""
     if frame is None or (isinstance(frame, int | float) and frame <= 0):
         return None
     rate = about.get("frame_rate") if isinstance(about, dict) else None

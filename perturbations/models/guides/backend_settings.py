@@ -45,10 +45,10 @@ class Backends(Strict):
 
 
 def has_stand_in(guide: str | None) -> bool:
-    """Whether a stand-in makes the perturbations of this guide where no configuration names a model."""
+    """Whether, by default, a stand-in makes the perturbations with this guide."""
     role = guides.get(guide).role if guide else None
     return role is not None and getattr(Backends().roles()[role], "backend", "") == "offline"
 
 
 STAND_IN = "stand-in"
-"""The mark of what a stand-in made, wherever it is shown."""
+"""The mark of perturbations that a stand-in made, wherever they are shown."""
