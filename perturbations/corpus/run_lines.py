@@ -25,9 +25,9 @@ _EVERY_S = 60.0
 _PER_JOB = ("Select jobs to execute", "Execute ", "RuleException:\nCalledProcessError")
 """The beginnings of lines that Snakemake prints for every few jobs and for each failed job, however quiet it is."""
 
-_OF_DRY_RUNS = ("Reasons:\n", "Some jobs were triggered by provenance", "Rules with provenance triggered jobs")
-"""How the texts begin that close a dry run. They refer to displays of jobs that a quiet run lacks, and advise to keep
-what a changed number makes wrong. With `--quiet host`, each job has its reason."""
+_OF_DRY_RUNS = ("Some jobs were triggered by provenance", "Rules with provenance triggered jobs")
+"""The beginnings of texts that end a dry run after a list of reasons. They refer to displays of jobs, which a quiet run
+lacks, and advise to wipe metadata, which would keep files of a changed parameter."""
 
 
 _LogState = tuple[str, int, int, int]

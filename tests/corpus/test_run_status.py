@@ -263,9 +263,8 @@ def test_a_dry_run_after_a_changed_parameter_does_not_advise_to_keep_what_it_mad
     changed = RULES.replace('    log: "logs/{n}.log"', '    params: number=1\n    log: "logs/{n}.log"')
     lines = printed(tmp_path, "--dry-run", rules=changed)
     assert lines.count("21 jobs: first 20, all 1") == 1
-    assert not [line for line in lines if "eason" in line or "provenance" in line or "metadata" in line], lines
-    in_full = "\n".join(printed(tmp_path, "--dry-run", "--quiet", "host", rules=changed))
-    assert in_full.count("reason: Params have changed") == 20
+    assert not [line for line in lines if "provenance" in line or "metadata" in line], lines
+    assert "Reasons:" in lines
 
 
 def test_a_line_per_minute_says_how_far_a_run_is(
