@@ -250,7 +250,7 @@ def test_a_margin_says_which_drops_are_smaller(table, tmp_path):
     assert results.loc[("foggy", *CLEAN)]["equivalent"] is None
 
 
-@pytest.mark.parametrize(("videos", "shown"), [(1, False), (4, False), (40, True)])
+@pytest.mark.parametrize(("videos", "shown"), [(1, False), (4, False), (5, True), (40, True)])
 def test_a_few_videos_show_no_equivalence_and_no_certain_accuracy(table, tmp_path, videos, shown):
     rows = files.read_rows(table, QUESTIONS)
     chosen = [row for row in rows if row.cluster in sorted({row.cluster for row in rows})[:videos]]

@@ -52,15 +52,15 @@ def test_a_table_of_any_kind_gives_the_same_questions(tmp_path, kind):
         path.write_text(json.dumps([with_options(row) for row in rows]))
     else:
         path.write_text("\n".join(map(json.dumps, rows)))
-    found = listing(tmp_path, "questions", path)
-    assert not found.rejected
-    assert [item.item_id for item in found.items] == ["demo-0000", "demo-0001", "demo-0002", "demo-0003"]
-    assert [row.question_id for row in found.questions] == [row["question_id"] for row in rows]
-    for row, question in zip(rows, found.questions, strict=True):
+    entries = listing(tmp_path, "questions", path)
+    assert not entries.rejected
+    assert [item.item_id for item in entries.items] == ["demo-0000", "demo-0001", "demo-0002", "demo-0003"]
+    assert [row.question_id for row in entries.questions] == [row["question_id"] for row in rows]
+    for row, question in zip(rows, entries.questions, strict=True):
         assert question.options == [row[letter] for letter in "abcd"]
         assert "ABCD"[question.answer] == row["answer"]
         assert (question.category, question.others) == (row["category"], '{"note":"kept"}')
-    assert [row.source_index for row in found.questions] == list(range(12))
+    assert [row.source_index for row in entries.questions] == list(range(12))
 
 
 def test_mvbench(tmp_path):
@@ -76,19 +76,19 @@ def test_mvbench(tmp_path):
     (folder / "action_sequence.json").write_text(json.dumps(sequence))
     (folder / "action_count.json").write_text(json.dumps(count))
     (folder / "notes.json").write_text("{}")
-    found = listing(tmp_path, "mvbench", folder)
-    spans = {item.item_id: (item.start_s, item.end_s) for item in found.items}
+    entries = listing(tmp_path, "mvbench", folder)
+    spans = {item.item_id: (item.start_s, item.end_s) for item in entries.items}
     assert spans == {
         "perception/videos/v_1": (None, None),
         "star/Charades_v1_480/A_1.5_9": (1.5, 9.0),
         "star/Charades_v1_480/A_10_12.25": (10.0, 12.25),
     }
-    assert [(row.question_id, row.answer, row.category) for row in found.questions] == [
+    assert [(row.question_id, row.answer, row.category) for row in entries.questions] == [
         ("action_count_0", 0, "action_count"),
         ("action_sequence_0", 1, "action_sequence"),
         ("action_sequence_1", 0, "action_sequence"),
     ]
-    assert {row.cluster for row in found.questions if row.category == "action_sequence"} == {"star/Charades_v1_480/A"}
+    assert {row.cluster for row in entries.questions if row.category == "action_sequence"} == {"star/Charades_v1_480/A"}
 
     (tmp_path / "videos/star/Charades_segment").mkdir(parents=True)  # cut before: not cut again
     whole = listing(tmp_path, "mvbench", folder / "action_sequence.json")
@@ -108,11 +108,11 @@ def test_video_mme(tmp_path):
         "question": "How many?", "options": ["A. Five.", "B. Six.", "C. A. few.", "D. None."], "answer": "C",
     }  # fmt: skip
     pq.write_table(pa.Table.from_pylist([row, {**row, "question_id": "001-2", "answer": "E"}]), path)
-    found = listing(tmp_path, "video_mme", path)
-    (question,) = found.questions
+    entries = listing(tmp_path, "video_mme", path)
+    (question,) = entries.questions
     assert question.options == ["Five.", "Six.", "A. few.", "None."]
     assert (question.answer, question.cluster, question.category) == (2, "fFjv93ACGo8", "short")
-    assert "row 1" in found.rejected[0].reason
+    assert "row 1" in entries.rejected[0].reason
 
 
 def test_perception_test_videos_are_cut_before_the_listed_frame(tmp_path):
@@ -126,15 +126,15 @@ def test_perception_test_videos_are_cut_before_the_listed_frame(tmp_path):
     videos["video_3"]["mc_question"] = [{**question, "options": ["left"]}]
     path.write_text(json.dumps(videos))
     cuts.write_text(json.dumps({"video_1": 900, "video_2": -1}))
-    found = listing(tmp_path, "perception_test", path, cut_frame_mapping=cuts)
-    first, second = found.items
+    entries = listing(tmp_path, "perception_test", path, cut_frame_mapping=cuts)
+    first, second = entries.items
     # Frame 899 stays and frame 900 goes, whether the file's rate is 29.97 or 30000/1001.
     for rate in (29.97, 30000 / 1001):
         assert 899 / rate < first.end_s < 900 / rate
     assert (first.item_id, first.start_s) == ("video_1_0_30.0133", None)
     assert (second.item_id, second.end_s) == ("video_2", None)
-    assert [row.question_id for row in found.questions] == ["video_1_1", "video_2_1"]
-    assert "video_3.mc_question[0]" in found.rejected[0].reason
+    assert [row.question_id for row in entries.questions] == ["video_1_1", "video_2_1"]
+    assert "video_3.mc_question[0]" in entries.rejected[0].reason
 
 
 @pytest.mark.parametrize("frame", [float("nan"), float("inf"), 10**400, "900"])
@@ -146,9 +146,9 @@ def test_a_video_of_perception_test_is_not_taken_whole_where_its_cut_is_no_numbe
     videos["empty"]["mc_question"] = ""
     path.write_text(json.dumps(videos))
     cuts.write_text(json.dumps({"cut": frame}))
-    found = listing(tmp_path, "perception_test", path, cut_frame_mapping=cuts)
-    assert [item.item_id for item in found.items] == ["whole"]
-    assert [entry.item_id for entry in found.rejected] == ["cut", "empty"]
+    entries = listing(tmp_path, "perception_test", path, cut_frame_mapping=cuts)
+    assert [item.item_id for item in entries.items] == ["whole"]
+    assert [entry.item_id for entry in entries.rejected] == ["cut", "empty"]
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_answers_that_two_forms_read_follow_the_rest_of_the_table(tmp_path):
 
 def test_a_table_whose_answers_count_from_1_is_not_read_as_one_that_counts_from_0(tmp_path):
     rows = [{**ROW, "question_id": str(answer), "answer": answer} for answer in (1, 2, 3)]
-    found = own(tmp_path, rows)
-    assert not found.questions
-    assert sum("from 1" in entry.reason for entry in found.rejected) == 2
+    entries = own(tmp_path, rows)
+    assert not entries.questions
+    assert sum("from 1" in entry.reason for entry in entries.rejected) == 2
 
 
 @pytest.mark.parametrize(
@@ -218,17 +218,17 @@ def test_a_table_whose_answers_count_from_1_is_not_read_as_one_that_counts_from_
     ],
 )
 def test_a_wrong_row_is_a_message_with_its_line_and_the_others_stay(tmp_path, changed, reason):
-    found = own(tmp_path, [{**ROW, "question_id": "before"}, {**ROW, **changed}, {**ROW, "question_id": "after"}])
-    assert [row.question_id for row in found.questions] == ["before", "after"]
-    (lost,) = found.rejected
+    entries = own(tmp_path, [{**ROW, "question_id": "before"}, {**ROW, **changed}, {**ROW, "question_id": "after"}])
+    assert [row.question_id for row in entries.questions] == ["before", "after"]
+    (lost,) = entries.rejected
     assert reason in lost.reason
     assert lost.reason.endswith("(questions.jsonl, line 2)")
 
 
 def test_every_wrong_row_is_said_once_and_a_doubled_id_names_the_first(tmp_path):
-    found = own(tmp_path, [ROW, ROW, {**ROW, "question_id": "r", "answer": "Z"}])
-    assert len(found.questions) == 1
-    assert [("first seen at line 1" in entry.reason, "line 3" in entry.reason) for entry in found.rejected] == [
+    entries = own(tmp_path, [ROW, ROW, {**ROW, "question_id": "r", "answer": "Z"}])
+    assert len(entries.questions) == 1
+    assert [("first seen at line 1" in entry.reason, "line 3" in entry.reason) for entry in entries.rejected] == [
         (True, False),
         (False, True),
     ]
@@ -247,10 +247,10 @@ def test_a_column_that_is_missing_is_said_with_those_that_are_there(tmp_path):
 def test_spellings_of_one_video_are_one_clip(tmp_path, caplog):
     names = ["./K\u00e9.mp4", "Ke\u0301.mp4", "K\u00e9", "sub/../K\u00e9.MP4"]
     rows = [{**ROW, "question_id": str(number), "video": name} for number, name in enumerate(names)]
-    found = own(tmp_path, rows)
-    (item,) = found.items
+    entries = own(tmp_path, rows)
+    (item,) = entries.items
     assert item.files == ("K\u00e9.mp4",)
-    assert len(found.questions) == 4
+    assert len(entries.questions) == 4
     assert "name one video" in caplog.text
     apart = [{**ROW, "question_id": name, "video": name} for name in ("v.mp4", "v.webm")]
     assert [item.files for item in own(tmp_path, apart).items] == [("v.mp4",), ("v.webm",)]
@@ -263,33 +263,33 @@ def test_texts_are_kept_as_they_are(tmp_path):
 
 
 def test_further_columns_hold_what_json_can(tmp_path):
-    found = own(tmp_path, [{**ROW, "length": float("inf"), "parts": {"a": float("nan"), "b": 1}}])
-    assert not found.rejected
-    assert json.loads(found.questions[0].others) == {"length": None, "parts": {"a": None, "b": 1}}
+    entries = own(tmp_path, [{**ROW, "length": float("inf"), "parts": {"a": float("nan"), "b": 1}}])
+    assert not entries.rejected
+    assert json.loads(entries.questions[0].others) == {"length": None, "parts": {"a": None, "b": 1}}
 
 
 def test_questions_of_one_text_about_one_clip_are_one_caption(tmp_path):
-    found = own(
+    entries = own(
         tmp_path, [ROW, {**ROW, "question_id": "r", "a": "pink"}, {**ROW, "question_id": "s", "question": "Who?"}]
     )
-    (item,) = found.items
+    (item,) = entries.items
     assert item.texts == ("Which?", "Who?")
-    assert len(found.questions) == 3
+    assert len(entries.questions) == 3
 
 
 def test_a_question_whose_clip_is_missing_or_damaged_is_kept(tmp_path):
     rows = [ROW, {**ROW, "question_id": "r", "video": "not_there.mp4"}]
-    found = own(tmp_path, rows)
+    entries = own(tmp_path, rows)
     (tmp_path / "videos/v.mp4").write_bytes(b"damaged")
-    located, missing = video_files.locate(Dataset(adapter="questions", videos=tmp_path / "videos"), found)
+    located, missing = video_files.locate(Dataset(adapter="questions", videos=tmp_path / "videos"), entries)
     assert ([clip.item_id for clip in located], [entry.item_id for entry in missing]) == (["v"], ["not_there"])
-    assert [row.item_id for row in found.questions] == ["v", "not_there"]
-    clip_lists.write(tmp_path / "questions.list", found.questions)
+    assert [row.item_id for row in entries.questions] == ["v", "not_there"]
+    clip_lists.write(tmp_path / "questions.list", entries.questions)
     caption_jobs.questions(
         dataset="set", listed=tmp_path / "questions.list", output=tmp_path / "manifests/set/questions.parquet"
     )
     stored = files.read_rows(tmp_path / "manifests/set/questions.parquet", QUESTIONS)
-    assert sorted(stored, key=lambda row: row.source_index) == list(found.questions)
+    assert sorted(stored, key=lambda row: row.source_index) == list(entries.questions)
 
 
 def test_init_starts_a_project_of_questions(tmp_path, monkeypatch, capsys):

@@ -10,10 +10,13 @@ from perturbations.corpus.plan import targets
 from perturbations.models.guides.guide_registry import ANALYSES
 from perturbations.corpus import run_lines
 
+
+def stop(reason):
+    workflow.scheduler.executor_error_callback(WorkflowError(reason))
+
+
 # The profiles let Snakemake print little; this prints the jobs of a run, how far it is, why jobs wait, and what failed.
-run_lines.add_to(
-    logger, lambda text: workflow.scheduler.executor_error_callback(WorkflowError(text))
-)
+run_lines.add_to(logger, stop)
 
 
 wildcard_constraints:
